@@ -5,8 +5,8 @@
 #     scripts/pictures.sh             draws those whose text has changed, installs Graphviz if it is missing
 #     scripts/pictures.sh --all       draws all of them anew
 #     scripts/pictures.sh --check     fails when one is not of the current text, or is drawn with a warning
-# An SVG says of which text it is by a sum: versions of Graphviz draw the same text differently, so that
-# files cannot be compared. Without Graphviz --check compares sums alone.
+# An SVG says by sums of which text it is, and what was drawn. Versions of Graphviz place the same text differently, so
+# that --check compares words and shapes with those that it draws now; without Graphviz it compares sums alone.
 . "$(dirname "$0")/lib.sh"
 
 pictures=docs/pictures
@@ -33,9 +33,21 @@ sum_of() {
     sha256sum <"$1" | cut -c 1-64
 }
 
+# Usage: sums_of <text> <SVG>; the line in which the SVG has them. It is no part of what the second is of.
+sums_of() {
+    echo "<!-- $(basename "$1"), sha256 $(sum_of "$1"), drawn $(grep -v '^<!-- ' "$2" | sha256sum | cut -c 1-64) -->"
+}
+
 # Usage: is_current <text>
 is_current() {
-    grep -qsxF "<!-- $(basename "$1"), sha256 $(sum_of "$1") -->" "${1%.dot}.svg"
+    local picture=${1%.dot}.svg
+    [ -e "$picture" ] && grep -qxF "$(sums_of "$1" "$picture")" "$picture"
+}
+
+# Usage: elements <SVG>; its words, and how many there are of each shape and of each colour.
+elements() {
+    sed -nE 's/^<text .*>(.*)<\/text>$/\1/p' "$1" | sort
+    grep -oE '<(polygon|polyline|path|ellipse|g) |(fill|stroke)="#[0-9a-f]+"' "$1" | sort | uniq -c
 }
 
 # Usage: draw <text> <SVG>; an error or a warning of Graphviz ends it. Names of nodes, which a browser
@@ -43,15 +55,14 @@ is_current() {
 draw() {
     local warnings
     warnings=$(mktemp)
-    dot -Tsvg "$1" 2>"$warnings" | awk -v sum="<!-- $(basename "$1"), sha256 $(sum_of "$1") -->" '
+    dot -Tsvg "$1" 2>"$warnings" | awk '
         /^<!-- / { in_comment = 1 }
         in_comment { if (/-->/) in_comment = 0; next }
         /^<title>.*<\/title>$/ { next }
-        { print }
-        /^<\?xml/ { print sum }' >"$2.new" || { cat "$warnings" >&2; die "dot cannot draw $1"; }
+        { print }' >"$2.new" || { cat "$warnings" >&2; die "dot cannot draw $1"; }
     [ ! -s "$warnings" ] || { cat "$warnings" >&2; rm -f "$warnings" "$2.new"; die "dot warns of $1"; }
-    rm -f "$warnings"
-    mv "$2.new" "$2"
+    sed "1a $(sums_of "$1" "$2.new")" "$2.new" >"$2"
+    rm -f "$warnings" "$2.new"
 }
 
 check() {
@@ -63,7 +74,12 @@ check() {
             echo "FAIL: ${text%.dot}.svg is not drawn from $text as it is: scripts/pictures.sh draws it" >&2
             failed=1
         }
-        ! command -v dot >/dev/null || (draw "$text" "$folder/drawn.svg") || failed=1
+        command -v dot >/dev/null || continue
+        (draw "$text" "$folder/drawn.svg") || { failed=1; continue; }
+        diff <(elements "${text%.dot}.svg") <(elements "$folder/drawn.svg") >&2 || {
+            echo "FAIL: ${text%.dot}.svg differs as above from what is drawn of $text" >&2
+            failed=1
+        }
     done
     # Those of performance are drawn from its data: scripts/compare.sh.
     for picture in "$pictures"/*.svg; do

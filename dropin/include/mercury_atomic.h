@@ -42,7 +42,7 @@ extern "C" {
  * \param ptr [OUT]     atomic integer
  * \param value [IN]    value
  *
- * \since 1.0
+ * One thread, before others use the integer. \since 1.0
  */
 static HG_UTIL_INLINE void hg_atomic_init32(hg_atomic_int32_t *ptr, int32_t value)
 {
@@ -79,7 +79,7 @@ static HG_UTIL_INLINE int32_t hg_atomic_get32(const hg_atomic_int32_t *ptr)
 /**
  * Add one.
  *
- * \param ptr [IN/OUT]  atomic integer
+ * \param ptr [IN,OUT]  atomic integer
  *
  * \return value after the addition
  *
@@ -93,7 +93,7 @@ static HG_UTIL_INLINE int32_t hg_atomic_incr32(hg_atomic_int32_t *ptr)
 /**
  * Subtract one.
  *
- * \param ptr [IN/OUT]  atomic integer
+ * \param ptr [IN,OUT]  atomic integer
  *
  * \return value after the subtraction
  *
@@ -107,7 +107,7 @@ static HG_UTIL_INLINE int32_t hg_atomic_decr32(hg_atomic_int32_t *ptr)
 /**
  * Combine bits with those of a value by OR.
  *
- * \param ptr [IN/OUT]  atomic integer
+ * \param ptr [IN,OUT]  atomic integer
  * \param value [IN]    bits
  *
  * \return value before the operation
@@ -122,7 +122,7 @@ static HG_UTIL_INLINE int32_t hg_atomic_or32(hg_atomic_int32_t *ptr, int32_t val
 /**
  * Combine bits with those of a value by XOR.
  *
- * \param ptr [IN/OUT]  atomic integer
+ * \param ptr [IN,OUT]  atomic integer
  * \param value [IN]    bits
  *
  * \return value before the operation
@@ -137,7 +137,7 @@ static HG_UTIL_INLINE int32_t hg_atomic_xor32(hg_atomic_int32_t *ptr, int32_t va
 /**
  * Combine bits with those of a value by AND.
  *
- * \param ptr [IN/OUT]  atomic integer
+ * \param ptr [IN,OUT]  atomic integer
  * \param value [IN]    bits
  *
  * \return value before the operation
@@ -152,7 +152,7 @@ static HG_UTIL_INLINE int32_t hg_atomic_and32(hg_atomic_int32_t *ptr, int32_t va
 /**
  * Replace the value if it is the expected one.
  *
- * \param ptr [IN/OUT]          atomic integer
+ * \param ptr [IN,OUT]          atomic integer
  * \param compare_value [IN]    what is expected
  * \param swap_value [IN]       what to store then
  *
@@ -174,7 +174,7 @@ static HG_UTIL_INLINE bool hg_atomic_cas32(hg_atomic_int32_t *ptr, int32_t compa
  * \param ptr [OUT]     atomic integer
  * \param value [IN]    value
  *
- * \since 1.0
+ * One thread, before others use the integer. \since 1.0
  */
 static HG_UTIL_INLINE void hg_atomic_init64(hg_atomic_int64_t *ptr, int64_t value)
 {
@@ -211,7 +211,7 @@ static HG_UTIL_INLINE int64_t hg_atomic_get64(const hg_atomic_int64_t *ptr)
 /**
  * Add one.
  *
- * \param ptr [IN/OUT]  atomic integer
+ * \param ptr [IN,OUT]  atomic integer
  *
  * \return value after the addition
  *
@@ -225,7 +225,7 @@ static HG_UTIL_INLINE int64_t hg_atomic_incr64(hg_atomic_int64_t *ptr)
 /**
  * Subtract one.
  *
- * \param ptr [IN/OUT]  atomic integer
+ * \param ptr [IN,OUT]  atomic integer
  *
  * \return value after the subtraction
  *
@@ -239,7 +239,7 @@ static HG_UTIL_INLINE int64_t hg_atomic_decr64(hg_atomic_int64_t *ptr)
 /**
  * Combine bits with those of a value by OR.
  *
- * \param ptr [IN/OUT]  atomic integer
+ * \param ptr [IN,OUT]  atomic integer
  * \param value [IN]    bits
  *
  * \return value before the operation
@@ -254,7 +254,7 @@ static HG_UTIL_INLINE int64_t hg_atomic_or64(hg_atomic_int64_t *ptr, int64_t val
 /**
  * Combine bits with those of a value by XOR.
  *
- * \param ptr [IN/OUT]  atomic integer
+ * \param ptr [IN,OUT]  atomic integer
  * \param value [IN]    bits
  *
  * \return value before the operation
@@ -269,7 +269,7 @@ static HG_UTIL_INLINE int64_t hg_atomic_xor64(hg_atomic_int64_t *ptr, int64_t va
 /**
  * Combine bits with those of a value by AND.
  *
- * \param ptr [IN/OUT]  atomic integer
+ * \param ptr [IN,OUT]  atomic integer
  * \param value [IN]    bits
  *
  * \return value before the operation
@@ -284,7 +284,7 @@ static HG_UTIL_INLINE int64_t hg_atomic_and64(hg_atomic_int64_t *ptr, int64_t va
 /**
  * Replace the value if it is the expected one.
  *
- * \param ptr [IN/OUT]          atomic integer
+ * \param ptr [IN,OUT]          atomic integer
  * \param compare_value [IN]    what is expected
  * \param swap_value [IN]       what to store then
  *

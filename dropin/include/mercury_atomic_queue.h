@@ -43,7 +43,7 @@ HG_UTIL_PUBLIC struct hg_atomic_queue *hg_atomic_queue_alloc(unsigned int count)
  *
  * \param hg_atomic_queue [IN]   queue, NULL is allowed
  *
- * \since 1.0
+ * One thread, after all others are done with the queue. \since 1.0
  */
 HG_UTIL_PUBLIC void hg_atomic_queue_free(struct hg_atomic_queue *hg_atomic_queue);
 
@@ -64,7 +64,7 @@ HG_UTIL_PUBLIC int hg_atomic_queue_push(struct hg_atomic_queue *hg_atomic_queue,
  *
  * \param hg_atomic_queue [IN]   queue
  *
- * \return entry, or NULL if there is none
+ * \return entry, which is the caller's from now on, or NULL if there is none
  *
  * Any thread. \since 1.0
  */
@@ -75,7 +75,7 @@ HG_UTIL_PUBLIC void *hg_atomic_queue_pop_mc(struct hg_atomic_queue *hg_atomic_qu
  *
  * \param hg_atomic_queue [IN]   queue
  *
- * \return entry, or NULL if there is none
+ * \return entry, which is the caller's from now on, or NULL if there is none
  *
  * One thread at a time. \since 1.0
  */

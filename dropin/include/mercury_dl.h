@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 /**
- * \return text of what failed last in this thread, or NULL
+ * \return text of what failed last in this thread, overwritten by the next error in it, or NULL
  *
  * Any thread. \since 1.0
  */
@@ -59,7 +59,7 @@ static HG_UTIL_INLINE int hg_dl_close(HG_DL_HANDLE handle)
  * \param handle [IN]   handle
  * \param name [IN]     symbol
  *
- * \return its address, or NULL
+ * \return its address, valid until hg_dl_close(), or NULL
  *
  * Any thread. \since 1.0
  */

@@ -87,7 +87,7 @@ HG_UTIL_PUBLIC struct hg_dlog *hg_dlog_alloc(char *name, unsigned int lesize, in
  *
  * \param d [IN]        debug log that nobody uses any more, NULL is allowed
  *
- * \since 1.0
+ * One thread, after all others are done with the log. \since 1.0
  */
 HG_UTIL_PUBLIC void hg_dlog_free(struct hg_dlog *d);
 
@@ -95,7 +95,7 @@ HG_UTIL_PUBLIC void hg_dlog_free(struct hg_dlog *d);
  * Find a counter of 32 bits, or make it.
  *
  * \param d [IN]        debug log
- * \param cptr [IN/OUT] where to put the counter; nothing is done if one is there already. If memory
+ * \param cptr [IN,OUT] where to put the counter; nothing is done if one is there already. If memory
  *                      is out it is one that no dump shows
  * \param name [IN]     its name, a word; not copied
  * \param descr [IN]    what it counts; not copied
@@ -119,7 +119,7 @@ HG_UTIL_PUBLIC void hg_dlog_rmcount32(struct hg_dlog *d, hg_atomic_int32_t *cptr
  * Find a counter of 64 bits, or make it.
  *
  * \param d [IN]        debug log
- * \param cptr [IN/OUT] where to put the counter; nothing is done if one is there already. If memory
+ * \param cptr [IN,OUT] where to put the counter; nothing is done if one is there already. If memory
  *                      is out it is one that no dump shows
  * \param name [IN]     its name, a word; not copied
  * \param descr [IN]    what it counts; not copied

@@ -32,7 +32,7 @@ HG_UTIL_PUBLIC int hg_event_create(void);
  *
  * \return HG_UTIL_SUCCESS or HG_UTIL_FAIL
  *
- * \since 1.0
+ * One thread, after all others are done with the event. \since 1.0
  */
 HG_UTIL_PUBLIC int hg_event_destroy(int fd);
 

@@ -59,7 +59,7 @@ HG_UTIL_PUBLIC hg_hash_table_t *hg_hash_table_new(hg_hash_table_hash_func_t hash
  *
  * \param hash_table [IN]   table, NULL is allowed
  *
- * \since 1.0
+ * One thread, after all others are done with the table. \since 1.0
  */
 HG_UTIL_PUBLIC void hg_hash_table_free(hg_hash_table_t *hash_table);
 

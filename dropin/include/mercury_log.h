@@ -194,7 +194,7 @@ extern "C" {
  *
  * \param log_level [IN]    level
  *
- * \since 1.0
+ * One thread, while no other logs: outlets are read without a lock. \since 1.0
  */
 HG_UTIL_PUBLIC void hg_log_set_level(enum hg_log_level log_level);
 
@@ -212,7 +212,7 @@ HG_UTIL_PUBLIC enum hg_log_level hg_log_get_level(void);
  * \param log_subsys [IN]   names, separated by commas; one behind "~" is turned off; may be
  *                          NULL
  *
- * \since 1.0
+ * One thread, while no other logs: outlets are read without a lock. \since 1.0
  */
 HG_UTIL_PUBLIC void hg_log_set_subsys(const char *log_subsys);
 
@@ -220,7 +220,7 @@ HG_UTIL_PUBLIC void hg_log_set_subsys(const char *log_subsys);
  * \return names of the outlets that were turned on and off, as hg_log_set_subsys() takes them; the
  *         next call overwrites them
  *
- * \since 1.0
+ * One thread at a time. \since 1.0
  */
 HG_UTIL_PUBLIC const char *hg_log_get_subsys(void);
 
@@ -230,7 +230,7 @@ HG_UTIL_PUBLIC const char *hg_log_get_subsys(void);
  * \param subsys [IN]       its name
  * \param log_level [IN]    level
  *
- * \since 1.0
+ * One thread, while no other logs: outlets are read without a lock. \since 1.0
  */
 HG_UTIL_PUBLIC void hg_log_set_subsys_level(const char *subsys, enum hg_log_level log_level);
 
@@ -243,7 +243,7 @@ HG_UTIL_PUBLIC void hg_log_set_subsys_level(const char *subsys, enum hg_log_leve
 HG_UTIL_PUBLIC enum hg_log_level hg_log_name_to_level(const char *log_level);
 
 /**
- * \return name of a level
+ * \return name of a level, a constant; "" if there is no such level
  * \param level [IN]        level
  *
  * Any thread. \since 1.0
@@ -255,7 +255,7 @@ HG_UTIL_PUBLIC const char *hg_log_level_to_string(enum hg_log_level level);
  *
  * \param log_func [IN]     prints; NULL for fprintf()
  *
- * \since 1.0
+ * Any thread. \since 1.0
  */
 HG_UTIL_PUBLIC void hg_log_set_func(hg_log_func_t log_func);
 
@@ -269,14 +269,14 @@ HG_UTIL_PUBLIC hg_log_func_t hg_log_get_func(void);
 /**
  * Say where errors go.
  *
- * \param stream [IN]   stream; NULL for the standard one
+ * \param stream [IN]   stream, open as long as it is set; NULL for the standard one
  *
- * \since 1.0
+ * Any thread. \since 1.0
  */
 HG_UTIL_PUBLIC void hg_log_set_stream_error(FILE *stream);
 
 /**
- * \return where errors go
+ * \return where errors go; the stream stays whose it is
  *
  * Any thread. \since 1.0
  */
@@ -285,14 +285,14 @@ HG_UTIL_PUBLIC FILE *hg_log_get_stream_error(void);
 /**
  * Say where warnings go.
  *
- * \param stream [IN]   stream; NULL for the standard one
+ * \param stream [IN]   stream, open as long as it is set; NULL for the standard one
  *
- * \since 1.0
+ * Any thread. \since 1.0
  */
 HG_UTIL_PUBLIC void hg_log_set_stream_warning(FILE *stream);
 
 /**
- * \return where warnings go
+ * \return where warnings go; the stream stays whose it is
  *
  * Any thread. \since 1.0
  */
@@ -301,14 +301,14 @@ HG_UTIL_PUBLIC FILE *hg_log_get_stream_warning(void);
 /**
  * Say where debug output goes.
  *
- * \param stream [IN]   stream; NULL for the standard one
+ * \param stream [IN]   stream, open as long as it is set; NULL for the standard one
  *
- * \since 1.0
+ * Any thread. \since 1.0
  */
 HG_UTIL_PUBLIC void hg_log_set_stream_debug(FILE *stream);
 
 /**
- * \return where debug output goes
+ * \return where debug output goes; the stream stays whose it is
  *
  * Any thread. \since 1.0
  */

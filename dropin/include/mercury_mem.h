@@ -89,7 +89,7 @@ HG_UTIL_PUBLIC void *hg_mem_header_alloc(size_t header_size, size_t alignment, s
 /**
  * Free memory of hg_mem_header_alloc().
  *
- * \param header_size [IN]  what was given there
+ * \param header_size [IN]  bytes, as given there
  * \param alignment [IN]    what was given there
  * \param mem_ptr [IN]      memory behind the header, NULL is allowed
  *

@@ -65,7 +65,7 @@ HG_UTIL_PUBLIC struct hg_mem_pool *hg_mem_pool_create(size_t chunk_size, size_t 
  *
  * \param hg_mem_pool [IN]      pool, NULL is allowed
  *
- * \since 1.0
+ * One thread, after all others are done with the pool. \since 1.0
  */
 HG_UTIL_PUBLIC void hg_mem_pool_destroy(struct hg_mem_pool *hg_mem_pool);
 
@@ -74,7 +74,8 @@ HG_UTIL_PUBLIC void hg_mem_pool_destroy(struct hg_mem_pool *hg_mem_pool);
  *
  * \param hg_mem_pool [IN]      pool
  * \param size [IN]             bytes, at most a chunk's
- * \param mr_handle [OUT]       handle of its block's registration; may be NULL
+ * \param mr_handle [OUT]       handle of its block's registration, which belongs to the pool; may
+ *                              be NULL
  *
  * \return chunk, to be given back by hg_mem_pool_free(); NULL if \a size is more than a chunk or no
  *         further block can be made

@@ -48,7 +48,7 @@ HG_UTIL_PUBLIC hg_poll_set_t *hg_poll_create(void);
  *
  * \return HG_UTIL_SUCCESS; HG_UTIL_FAIL if there are still descriptors in it, it is not freed then
  *
- * \since 1.0
+ * One thread, after all others are done with the set. \since 1.0
  */
 HG_UTIL_PUBLIC int hg_poll_destroy(hg_poll_set_t *poll_set);
 

@@ -40,7 +40,7 @@ extern "C" {
  *
  * \param thread [OUT]      variable
  *
- * \since 1.0
+ * One thread at a time for a variable. \since 1.0
  */
 HG_UTIL_PUBLIC void hg_thread_init(hg_thread_t *thread);
 
@@ -62,7 +62,7 @@ HG_UTIL_PUBLIC int hg_thread_create(hg_thread_t *thread, hg_thread_func_t f, voi
  *
  * \param ret [IN]          what it returns
  *
- * \since 1.0
+ * The thread that hg_thread_create() started. \since 1.0
  */
 HG_UTIL_PUBLIC void hg_thread_exit(hg_thread_ret_t ret);
 
@@ -140,12 +140,13 @@ HG_UTIL_PUBLIC int hg_thread_key_create(hg_thread_key_t *key);
  *
  * \return HG_UTIL_SUCCESS or HG_UTIL_FAIL
  *
- * \since 1.0
+ * One thread, after all others are done with the key. \since 1.0
  */
 HG_UTIL_PUBLIC int hg_thread_key_delete(hg_thread_key_t key);
 
 /**
- * \return pointer that the calling thread has under a key, NULL if it set none
+ * \return pointer that the calling thread has under a key, which stays the program's, or NULL if
+ *         it set none
  * \param key [IN]          key
  *
  * Any thread. \since 1.0

@@ -20,7 +20,7 @@ extern "C" {
  *
  * \return HG_UTIL_SUCCESS or HG_UTIL_FAIL
  *
- * \since 1.0
+ * One thread, before others use the variable. \since 1.0
  */
 HG_UTIL_PUBLIC int hg_thread_cond_init(hg_thread_cond_t *cond);
 
@@ -31,7 +31,7 @@ HG_UTIL_PUBLIC int hg_thread_cond_init(hg_thread_cond_t *cond);
  *
  * \return HG_UTIL_SUCCESS or HG_UTIL_FAIL
  *
- * \since 1.0
+ * One thread, after all others are done with the variable. \since 1.0
  */
 HG_UTIL_PUBLIC int hg_thread_cond_destroy(hg_thread_cond_t *cond);
 

@@ -26,7 +26,7 @@ extern "C" {
  *
  * \return HG_UTIL_SUCCESS or HG_UTIL_FAIL
  *
- * \since 1.0
+ * One thread, before others use the mutex. \since 1.0
  */
 HG_UTIL_PUBLIC int hg_thread_mutex_init(hg_thread_mutex_t *mutex);
 
@@ -37,7 +37,7 @@ HG_UTIL_PUBLIC int hg_thread_mutex_init(hg_thread_mutex_t *mutex);
  *
  * \return HG_UTIL_SUCCESS or HG_UTIL_FAIL
  *
- * \since 1.0
+ * One thread, before others use the mutex. \since 1.0
  */
 HG_UTIL_PUBLIC int hg_thread_mutex_init_fast(hg_thread_mutex_t *mutex);
 
@@ -48,7 +48,7 @@ HG_UTIL_PUBLIC int hg_thread_mutex_init_fast(hg_thread_mutex_t *mutex);
  *
  * \return HG_UTIL_SUCCESS or HG_UTIL_FAIL
  *
- * \since 1.0
+ * One thread, after all others are done with the mutex. \since 1.0
  */
 HG_UTIL_PUBLIC int hg_thread_mutex_destroy(hg_thread_mutex_t *mutex);
 

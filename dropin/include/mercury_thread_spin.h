@@ -28,7 +28,7 @@ extern "C" {
  *
  * \return HG_UTIL_SUCCESS or HG_UTIL_FAIL
  *
- * \since 1.0
+ * One thread, before others use the lock. \since 1.0
  */
 HG_UTIL_PUBLIC int hg_thread_spin_init(hg_thread_spin_t *lock);
 
@@ -39,7 +39,7 @@ HG_UTIL_PUBLIC int hg_thread_spin_init(hg_thread_spin_t *lock);
  *
  * \return HG_UTIL_SUCCESS or HG_UTIL_FAIL
  *
- * \since 1.0
+ * One thread, after all others are done with the lock. \since 1.0
  */
 HG_UTIL_PUBLIC int hg_thread_spin_destroy(hg_thread_spin_t *lock);
 

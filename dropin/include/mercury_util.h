@@ -29,7 +29,7 @@ HG_UTIL_PUBLIC void HG_Util_version_get(unsigned int *major, unsigned int *minor
  * \param level [IN]    "none", "fatal", "error", "warning", "min_debug", "info" or "debug"; any
  *                      other name is "none"
  *
- * \since 1.0
+ * One thread, while no other logs: outlets are read without a lock. \since 1.0
  */
 HG_UTIL_PUBLIC void HG_Util_set_log_level(const char *level);
 

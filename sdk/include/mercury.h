@@ -321,7 +321,7 @@ HG_PUBLIC hg_return_t HG_Class_set_data(hg_class_t *hg_class, void *data,
  *
  * \param hg_class [IN]  class
  *
- * \return the data, or NULL
+ * \return the data, which stay the program's (see HG_Class_set_data()), or NULL
  *
  * Any thread. \since 1.0
  */
@@ -406,8 +406,8 @@ HG_PUBLIC hg_return_t HG_Context_destroy(hg_context_t *context);
  *
  * \param context [IN]   context
  *
- * \return HG_SUCCESS, also if it did not receive; HG_INVALID_ARG if context is NULL; an NA error
- * code
+ * \return HG_SUCCESS, also if it did not receive; HG_INVALID_ARG if context is NULL;
+ * HG_TIMEOUT if the transport does not cancel its receives in time; an NA error code
  *
  * One thread. \since 1.0
  */
@@ -418,7 +418,7 @@ HG_PUBLIC hg_return_t HG_Context_unpost(hg_context_t *context);
  *
  * \param context [IN]   context
  *
- * \return the class, or NULL
+ * \return the class, which stays open as long as the context is there, or NULL
  *
  * Any thread. \since 1.0
  */
@@ -454,7 +454,7 @@ HG_PUBLIC hg_return_t HG_Context_set_data(hg_context_t *context, void *data,
  *
  * \param context [IN]   context
  *
- * \return the data, or NULL
+ * \return the data, which stay the program's (see HG_Context_set_data()), or NULL
  *
  * Any thread. \since 1.0
  */
@@ -582,7 +582,7 @@ HG_PUBLIC hg_return_t HG_Register_data(hg_class_t *hg_class, hg_id_t id, void *d
  * \param hg_class [IN]  class
  * \param id [IN]        RPC id
  *
- * \return the data, or NULL if there are none
+ * \return the data, which stay the program's (see HG_Register_data()), or NULL if there are none
  *
  * Any thread. \since 1.0
  */
@@ -704,7 +704,8 @@ HG_PUBLIC hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p);
  * \param addr [IN]         address
  * \param new_addr_p [OUT]  the same peer, to be freed by HG_Addr_free() by itself
  *
- * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL or addr belongs to another class
+ * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL or addr belongs to another class;
+ * HG_NOMEM; an NA error code
  *
  * Any thread. \since 1.0
  */
@@ -785,7 +786,8 @@ HG_PUBLIC hg_return_t HG_Destroy(hg_handle_t handle);
  * \param id [IN]        registered RPC id; 0 keeps the present one, if there is one
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if handle is NULL, was received from an origin, or addr
- * belongs to another class; HG_BUSY if an operation runs; HG_NOENTRY if the id is not registered
+ * belongs to another class; HG_BUSY if an operation runs; HG_NOENTRY if the id is not registered;
+ * HG_AGAIN if as many handles are in use as the transport has tags for; HG_NOMEM; an NA error code
  *
  * One thread at a time. \since 1.0
  */
@@ -849,7 +851,7 @@ HG_PUBLIC hg_return_t HG_Set_data(hg_handle_t handle, void *data, void (*free_ca
  *
  * \param handle [IN]    handle
  *
- * \return the data, or NULL
+ * \return the data, which stay the program's (see HG_Set_data()), or NULL
  *
  * Any thread. \since 1.0
  */
@@ -1003,7 +1005,8 @@ HG_PUBLIC hg_return_t HG_Get_output_buf(hg_handle_t handle, void **out_buf_p,
  * The buffer of a handle's input that did not fit one message.
  *
  * \param handle [IN]           handle
- * \param in_buf_p [OUT]       the whole encoded input; NULL if it was in the message
+ * \param in_buf_p [OUT]       the whole encoded input, valid until the handle is released, reset,
+ *     used again or destroyed; NULL if it was in the message
  * \param in_buf_size_p [OUT]  its size in bytes, 0 if there is none; may be NULL
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if handle or in_buf_p is NULL
@@ -1017,7 +1020,8 @@ HG_PUBLIC hg_return_t HG_Get_input_extra_buf(hg_handle_t handle, void **in_buf_p
  * The buffer of a handle's output that did not fit one message.
  *
  * \param handle [IN]           handle
- * \param out_buf_p [OUT]       the whole encoded output; NULL if it was in the message
+ * \param out_buf_p [OUT]       the whole encoded output, valid until the handle is released, reset,
+ *     used again or destroyed; NULL if it was in the message
  * \param out_buf_size_p [OUT]  its size in bytes, 0 if there is none; may be NULL
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if handle or out_buf_p is NULL

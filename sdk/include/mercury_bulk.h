@@ -7,7 +7,8 @@
  * it pulls from or pushes to that memory. A descriptor covers one or several segments; offsets run
  * through them as if they were joined.
  *
- * Descriptors are reference-counted and may be used by several threads.
+ * Descriptors are reference-counted and may be used by several threads. What mercury.h says of
+ * errors (HG_INVALID_ARG) and of forks (HG_PERMISSION) holds here, too.
  */
 #ifndef MERCURY_BULK_H
 #define MERCURY_BULK_H
@@ -96,8 +97,7 @@ HG_PUBLIC hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
 /**
  * Tie a local descriptor to a context: from now on its serialized form carries the address and the
  * context's id, so that who receives it, also from a third party, can reach the memory by
- * HG_Bulk_bind_transfer(). It makes the serialized form longer. Call it before the descriptor is
- * shared with other threads.
+ * HG_Bulk_bind_transfer(). It makes the serialized form longer.
  *
  * \param handle [IN]       descriptor that was made by HG_Bulk_create()
  * \param context [IN]      context of the same class
@@ -105,7 +105,7 @@ HG_PUBLIC hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
  * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL, from another class or not local, or if
  *         it is bound already; otherwise as HG_Addr_self()
  *
- * \since 1.0
+ * One thread, before others have the descriptor. \since 1.0
  */
 HG_PUBLIC hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
 
@@ -135,7 +135,8 @@ HG_PUBLIC uint8_t HG_Bulk_get_context_id(hg_bulk_t handle);
  * \param flags [IN]            what the caller means to do; not checked, as the flags of a
  *                              descriptor are for remote sides
  * \param max_count [IN]        room in the arrays; the range is cut off when it is too small
- * \param buf_ptrs [OUT]        addresses, may be NULL
+ * \param buf_ptrs [OUT]        addresses inside of the memory of the descriptor, valid as long as
+ *                              that is; may be NULL
  * \param buf_sizes [OUT]       sizes in bytes, may be NULL
  * \param actual_count [OUT]    how many were written, may be NULL
  *
@@ -221,9 +222,9 @@ HG_PUBLIC hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handl
  * \param op [IN]               HG_BULK_PULL or HG_BULK_PUSH
  * \param origin_addr [IN]      address of the origin
  * \param origin_handle [IN]    the origin's descriptor
- * \param origin_offset [IN]    where to begin in it
+ * \param origin_offset [IN]    where to begin in it, in bytes
  * \param local_handle [IN]     descriptor made here
- * \param local_offset [IN]     where to begin in it
+ * \param local_offset [IN]     where to begin in it, in bytes
  * \param size [IN]             bytes; 0 is allowed
  * \param op_id [OUT]           operation, to be cancelled; NULL or HG_OP_ID_IGNORE if it
  *                              is not wanted

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What this RPC layer offers beyond mercury.h.
+ * What this RPC layer offers beyond mercury.h, whose first comment holds here, too: what it says of
+ * threads, of errors (HG_INVALID_ARG) and of forks (HG_PERMISSION).
  */
 #ifndef MERCURY_EXT_H
 #define MERCURY_EXT_H
@@ -70,8 +71,9 @@ extern "C" {
  * \param hg_class_p [OUT]     class, to be closed by HG_Finalize(), or NULL on failure
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if hg_class_p, the init string or an option is wrong;
- * HG_NOMEM; HG_MSGSIZE or HG_OPNOTSUPPORTED if the transport's messages or tags are too small; the
- * code of NA_Initialize_reason(). The log has a line that says more
+ * HG_FAULT if the system has nothing to make a secret of auth_key with; HG_NOMEM; HG_MSGSIZE
+ * or HG_OPNOTSUPPORTED if the transport's messages or tags are too small; the code of
+ * NA_Initialize_reason(). The log has a line that says more
  *
  * Any thread. \since 1.0
  */
@@ -152,11 +154,11 @@ HG_PUBLIC hg_return_t HG_Class_get_prometheus(const hg_class_t *hg_class, const 
  * \param names [IN]            array of as many values of the label `class`, each as there; NULL:
  *     all have their numbers
  * \param count [IN]            how many, at least one
- * \param buf [OUT]             as there
- * \param buf_size_p [IN,OUT]   as there
+ * \param buf [OUT]             as in HG_Class_get_prometheus()
+ * \param buf_size_p [IN,OUT]   as in HG_Class_get_prometheus()
  *
- * \return as there; HG_INVALID_ARG if classes, one of them or buf_size_p is NULL, count is 0, or
- * two of them would have the same labels
+ * \return as HG_Class_get_prometheus(); HG_INVALID_ARG if classes, one of them or buf_size_p
+ * is NULL, count is 0, or two of them would have the same labels
  *
  * Any thread. \since 1.1
  */

@@ -94,7 +94,7 @@ HG_PUBLIC hg_return_t hg_proc_create(hg_class_t *hg_class, hg_proc_hash_t hash, 
  * \param hash [IN]         checksum to keep, HG_NOHASH for none
  * \param proc_p [OUT]      the processor, to be freed by hg_proc_free()
  *
- * \return HG_SUCCESS, or what hg_proc_create() and hg_proc_reset() return
+ * \return as hg_proc_create() and hg_proc_reset()
  *
  * Any thread. \since 1.0
  */
@@ -234,7 +234,9 @@ HG_PUBLIC void *hg_proc_save_ptr(hg_proc_t proc, hg_size_t data_size);
 HG_PUBLIC hg_return_t hg_proc_restore_ptr(hg_proc_t proc, void *data, hg_size_t data_size);
 
 /**
- * \return extra buffer, which then holds all that was encoded; NULL if the first buffer sufficed
+ * \return extra buffer, which then holds all that was encoded; valid until the processor is reset
+ *         or freed, or the caller's by hg_proc_set_extra_buf_is_mine(); NULL if the first buffer
+ *         sufficed
  * \param proc [IN]     processor
  * One thread at a time for a processor. \since 1.0
  */
@@ -318,12 +320,12 @@ HG_PUBLIC void hg_proc_checksum_update(hg_proc_t proc, void *data, hg_size_t dat
  * alone does not suffice.
  *
  * \param proc [IN]     processor
- * \param data [IN/OUT] the integer
+ * \param data [IN,OUT] the integer
  * \param size [IN]     1, 2, 4 or 8 bytes
  * \param is_signed [IN] not 0: sign-extended where the encoding widens it
  *
  * \return HG_SUCCESS; HG_OVERFLOW if decoding runs past the end; HG_PROTOCOL_ERROR if a widened
- *         integer does not fit; HG_NOMEM
+ *         integer does not fit; HG_INVALID_ARG if the size is another one; HG_NOMEM
  *
  * One thread at a time for a processor. \since 1.0
  */
@@ -335,7 +337,7 @@ HG_PUBLIC hg_return_t hg_proc_integer(hg_proc_t proc, void *data, uint32_t size,
  * HG_FREE.
  *
  * \param proc [IN]         processor
- * \param data [IN/OUT]     bytes
+ * \param data [IN,OUT]     bytes
  * \param data_size [IN]    how many
  *
  * \return HG_SUCCESS; HG_OVERFLOW if decoding runs past the end; HG_PROTOCOL_ERROR if the padding
@@ -397,7 +399,7 @@ static HG_INLINE hg_return_t hg_proc_integer_inline(hg_proc_t proc, void *data, 
  * Handle an integer of the type in the name.
  *
  * \param proc [IN]         processor
- * \param data [IN/OUT]     pointer to the integer
+ * \param data [IN,OUT]     pointer to the integer
  *
  * \return as hg_proc_integer()
  *

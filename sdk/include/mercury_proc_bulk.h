@@ -18,7 +18,7 @@ extern "C" {
  * HG_Bulk_ref_incr().
  *
  * \param proc [IN]         processor
- * \param data [IN/OUT]     pointer to an hg_bulk_t
+ * \param data [IN,OUT]     pointer to an hg_bulk_t
  *
  * \return HG_SUCCESS; HG_OVERFLOW if the descriptor runs past the end of what is decoded;
  *         otherwise as HG_Bulk_serialize() and HG_Bulk_deserialize()

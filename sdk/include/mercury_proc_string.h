@@ -23,7 +23,7 @@ extern "C" {
  * Handle a constant string.
  *
  * \param proc [IN]         processor
- * \param data [IN/OUT]     pointer to an hg_const_string_t
+ * \param data [IN,OUT]     pointer to an hg_const_string_t
  *
  * \return HG_SUCCESS; HG_OVERFLOW if the string runs past the end of what is decoded or is 4 GiB or
  *         longer; HG_PROTOCOL_ERROR if it has a NUL anywhere but at its end; HG_NOMEM
@@ -36,7 +36,7 @@ HG_PUBLIC hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
  * Handle a string.
  *
  * \param proc [IN]         processor
- * \param data [IN/OUT]     pointer to an hg_string_t
+ * \param data [IN,OUT]     pointer to an hg_string_t
  *
  * \return as hg_proc_hg_const_string_t()
  *
@@ -48,7 +48,7 @@ HG_PUBLIC hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data);
  * Handle a string object. A decoded one owns its string.
  *
  * \param proc [IN]         processor
- * \param string [IN/OUT]   pointer to an hg_string_object_t
+ * \param string [IN,OUT]   pointer to an hg_string_object_t
  *
  * \return as hg_proc_hg_const_string_t()
  *

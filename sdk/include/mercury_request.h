@@ -57,7 +57,8 @@ HG_UTIL_PUBLIC hg_request_class_t *hg_request_init(hg_request_progress_func_t pr
  * Free a request class; all of its requests are destroyed and nobody waits any more.
  *
  * \param request_class [IN]    class, NULL is allowed
- * \param arg [OUT]             argument given to hg_request_init(); may be NULL
+ * \param arg [OUT]             argument given to hg_request_init(), the program's; may be
+ *                              NULL
  *
  * One thread, when no other uses the class. \since 1.0
  */
@@ -143,7 +144,7 @@ HG_UTIL_PUBLIC int hg_request_waitall(int count, hg_request_t *request[], unsign
 HG_UTIL_PUBLIC void hg_request_set_data(hg_request_t *request, void *data);
 
 /**
- * \return pointer that hg_request_set_data() attached, or NULL
+ * \return pointer that hg_request_set_data() attached, which stays the program's, or NULL
  * \param request [IN]      request
  * One thread at a time for a request. \since 1.0
  */

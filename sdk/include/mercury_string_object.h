@@ -62,7 +62,7 @@ HG_PUBLIC hg_return_t hg_string_object_init_const_char(hg_string_object_t *strin
 /**
  * Free the string if the object owns it, and set the object to no string.
  *
- * \param string [IN/OUT]   object
+ * \param string [IN,OUT]   object
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if it is NULL
  *
@@ -86,7 +86,7 @@ HG_PUBLIC hg_return_t hg_string_object_dup(hg_string_object_t string,
 /**
  * Put \a s in the place of the string. Who owns what is not changed.
  *
- * \param string [IN/OUT]   object
+ * \param string [IN,OUT]   object
  * \param s [IN]            string, not copied; may be NULL
  *
  * \return string that was there before, NULL if there was none or \a string is NULL

@@ -12,7 +12,8 @@
  * stay valid until its callback runs. Callbacks only run in NA_Trigger().
  *
  * Wrong arguments give NA_INVALID_ARG and one line in the log that says what was wrong; that code
- * is not repeated below where it only means a NULL pointer.
+ * is not repeated below where it only means a NULL pointer. NA_FAULT says that a plugin has done
+ * what it must not, such as success without a result.
  *
  * Forks: objects that a child of fork() inherited are its parent's. Functions that would change or
  * send something, those that destroy included, return NA_PERMISSION for them in the child (or NULL,
@@ -35,9 +36,9 @@ extern "C" {
 /**
  * Get the version of the NA programming interface that the library was built with.
  *
- * \param major  receives the major version, or NULL
- * \param minor  receives the minor version, or NULL
- * \param patch  receives the patch level, or NULL
+ * \param major [OUT]  receives the major version, or NULL
+ * \param minor [OUT]  receives the minor version, or NULL
+ * \param patch [OUT]  receives the patch level, or NULL
  *
  * Any thread. \since 1.0
  */
@@ -47,8 +48,9 @@ NA_PUBLIC void NA_Version_get(unsigned int *major, unsigned int *minor, unsigned
  * List the protocols that plugins offer on this machine, usable ones only. Loads the plugin that
  * the string names; all plugins if it names none.
  *
- * \param info_string         "plugin+protocol", "protocol", or NULL for everything
- * \param na_protocol_info_p  receives the list; the caller frees it with NA_Free_protocol_info()
+ * \param info_string [IN]          "plugin+protocol", "protocol", or NULL for everything
+ * \param na_protocol_info_p [OUT]  receives the list; the caller frees it with
+ *                                  NA_Free_protocol_info()
  *
  * \return NA_SUCCESS; NA_INVALID_ARG if the string is malformed; NA_PROTONOSUPPORT, with an empty
  *         list, if nothing matches; NA_NOMEM
@@ -61,7 +63,7 @@ NA_PUBLIC na_return_t NA_Get_protocol_info(const char *info_string,
 /**
  * Free a list of protocols.
  *
- * \param na_protocol_info  the list, or NULL
+ * \param na_protocol_info [IN]  the list, or NULL
  *
  * Any thread. \since 1.0
  */
@@ -86,8 +88,8 @@ NA_PUBLIC void NA_Free_protocol_info(struct na_protocol_info *na_protocol_info);
  * The program keeps its signal handlers: those that a fabric's library installs for signals that
  * end a process (some do as soon as they are loaded or listed) are taken away again.
  *
- * \param info_string  init string
- * \param listen       accept messages from peers that did not get our address from us
+ * \param info_string [IN]  init string
+ * \param listen [IN]       accept messages from peers that did not get our address from us
  *
  * \return the class, to be closed with NA_Finalize(); NULL on failure, the log says why
  *
@@ -99,9 +101,9 @@ NA_PUBLIC na_class_t *NA_Initialize(const char *info_string, bool listen) NA_WAR
  * Open a transport with options of version 4.0: fields of struct na_init_info that came later are
  * neither read nor need to be there.
  *
- * \param info_string   init string, see NA_Initialize()
- * \param listen        accept messages from peers that did not get our address from us
- * \param na_init_info  options, or NULL for the defaults
+ * \param info_string [IN]   init string, see NA_Initialize()
+ * \param listen [IN]        accept messages from peers that did not get our address from us
+ * \param na_init_info [IN]  options, or NULL for the defaults
  *
  * \return the class, to be closed with NA_Finalize(); NULL on failure, the log says why
  *
@@ -114,12 +116,12 @@ NA_PUBLIC na_class_t *NA_Initialize_opt(const char *info_string, bool listen,
 /**
  * Open a transport with options of a given version.
  *
- * \param info_string   init string, see NA_Initialize()
- * \param listen        accept messages from peers that did not get our address from us
- * \param version       NA_VERSION(major, minor) of the headers that the caller was compiled with:
- *                      below 5.0 the options are a struct na_init_info_4_0. Take the macro: a
- *                      number that was written out says that there is no `encrypt`
- * \param na_init_info  options, or NULL for the defaults
+ * \param info_string [IN]   init string, see NA_Initialize()
+ * \param listen [IN]        accept messages from peers that did not get our address from us
+ * \param version [IN]       NA_VERSION(major, minor) of the headers that the caller was compiled
+ *                           with: below 5.0 the options are a struct na_init_info_4_0. Take the
+ *                           macro: a number that was written out says that there is no `encrypt`
+ * \param na_init_info [IN]  options, or NULL for the defaults
  *
  * \return the class, to be closed with NA_Finalize(); NULL on failure, the log says why
  *
@@ -133,7 +135,7 @@ NA_PUBLIC na_class_t *NA_Initialize_opt2(const char *info_string, bool listen, u
  * Close a class. Its contexts must have been destroyed, its addresses, memory handles and message
  * buffers freed. Operations that are left are freed with it, which the log reports.
  *
- * \param na_class  the class; NULL does nothing
+ * \param na_class [IN]  the class; NULL does nothing
  *
  * \return NA_SUCCESS; NA_BUSY if contexts are left: the class stays open. An error of the plugin is
  *         reported, but the class is gone.
@@ -153,8 +155,8 @@ NA_PUBLIC void NA_Cleanup(void);
 /**
  * Ask whether a class has optional features.
  *
- * \param na_class  the class
- * \param flags     NA_OPT_MULTI_RECV | NA_OPT_FIREWALL_ADDR
+ * \param na_class [IN]  the class
+ * \param flags [IN]     NA_OPT_MULTI_RECV | NA_OPT_FIREWALL_ADDR
  *
  * \return true if it has all of them
  *
@@ -165,9 +167,9 @@ NA_PUBLIC bool NA_Has_opt_feature(na_class_t *na_class, unsigned long flags) NA_
 /**
  * Set the log level of the whole process.
  *
- * \param level  "none", "error", "warning", "info" or "debug"; then or instead, separated by
- *     commas, levels of subsystems (since 1.1), as in "warning,na_sm=debug,hg=info": the last one
- *     that matches is taken. Other words are reported and ignored
+ * \param level [IN]  "none", "error", "warning", "info" or "debug"; then or instead, separated by
+ *                    commas, levels of subsystems (since 1.1), as in "warning,na_sm=debug,hg=info":
+ *                    the last one that matches is taken. Other words are reported and ignored
  *
  * Any thread. \since 1.0
  */
@@ -183,7 +185,7 @@ NA_PUBLIC void NA_Diag_dump_counters(void);
 /**
  * Get the name of a class: the part of an init string before the '+'.
  *
- * \param na_class  the class
+ * \param na_class [IN]  the class
  *
  * \return the name, owned by the class; NULL if na_class is NULL
  *
@@ -194,7 +196,7 @@ NA_PUBLIC const char *NA_Get_class_name(const na_class_t *na_class) NA_WARN_UNUS
 /**
  * Get the protocol of a class: the part of an init string after the '+'.
  *
- * \param na_class  the class
+ * \param na_class [IN]  the class
  *
  * \return the protocol's name, owned by the class; NULL if na_class is NULL
  *
@@ -205,7 +207,7 @@ NA_PUBLIC const char *NA_Get_class_protocol(const na_class_t *na_class) NA_WARN_
 /**
  * Ask whether a class was opened to listen.
  *
- * \param na_class  the class
+ * \param na_class [IN]  the class
  *
  * \return true if it listens
  *
@@ -218,7 +220,7 @@ NA_PUBLIC bool NA_Is_listening(const na_class_t *na_class) NA_WARN_UNUSED_RESULT
 /**
  * Create a context with id 0.
  *
- * \param na_class  the class
+ * \param na_class [IN]  the class
  *
  * \return the context, to be freed with NA_Context_destroy(); NULL on failure, the log says why
  *
@@ -229,8 +231,9 @@ NA_PUBLIC na_context_t *NA_Context_create(na_class_t *na_class) NA_WARN_UNUSED_R
 /**
  * Create a context with an id by which peers can address it.
  *
- * \param na_class  the class
- * \param id        the id, below the number of contexts that the class was opened for, not in use
+ * \param na_class [IN]  the class
+ * \param id [IN]        the id, below the number of contexts that the class was opened for, not in
+ *                       use
  *
  * \return the context, to be freed with NA_Context_destroy(); NULL on failure, the log says why
  *
@@ -243,8 +246,8 @@ NA_PUBLIC na_context_t *NA_Context_create_id(na_class_t *na_class,
  * Destroy a context. Operations that are outstanding, posted receives for instance, are canceled:
  * their callbacks run inside of this call, with NA_CANCELED, and can post nothing new.
  *
- * \param na_class  the class
- * \param context   the context; NULL does nothing
+ * \param na_class [IN]  the class
+ * \param context [IN]   the context; NULL does nothing
  *
  * \return NA_SUCCESS; NA_BUSY if completions wait to be triggered: the context goes on as it was,
  *         call NA_Trigger() until it finds nothing and destroy again; NA_BUSY also for one of those
@@ -257,7 +260,7 @@ NA_PUBLIC na_return_t NA_Context_destroy(na_class_t *na_class, na_context_t *con
 /**
  * Count the completions that wait to be triggered.
  *
- * \param context  the context
+ * \param context [IN]  the context
  *
  * \return their number, which other threads may change at any time
  *
@@ -269,8 +272,8 @@ NA_PUBLIC unsigned int NA_Context_get_completion_count(const na_context_t *conte
 /**
  * Create an operation id.
  *
- * \param na_class  the class
- * \param flags     NA_OP_SINGLE, or NA_OP_MULTI for NA_Msg_multi_recv_unexpected()
+ * \param na_class [IN]  the class
+ * \param flags [IN]     NA_OP_SINGLE, or NA_OP_MULTI for NA_Msg_multi_recv_unexpected()
  *
  * \return the operation, to be freed with NA_Op_destroy(); NULL on failure, the log says why
  *
@@ -282,8 +285,8 @@ NA_PUBLIC na_op_id_t *NA_Op_create(na_class_t *na_class, unsigned long flags) NA
  * Free an operation id. If it is outstanding, it is only freed after it completed and its callback
  * ran; it may be called from that callback.
  *
- * \param na_class  the class
- * \param op_id     the operation; NULL does nothing
+ * \param na_class [IN]  the class
+ * \param op_id [IN]     the operation; NULL does nothing
  *
  * Any thread, once. \since 1.0
  */
@@ -294,9 +297,9 @@ NA_PUBLIC void NA_Op_destroy(na_class_t *na_class, na_op_id_t *op_id);
 /**
  * Find the address of a peer by its name, as NA_Addr_to_string() gave it there.
  *
- * \param na_class  the class
- * \param name      the name
- * \param addr_p    receives the address; the caller frees it with NA_Addr_free()
+ * \param na_class [IN]  the class
+ * \param name [IN]      the name
+ * \param addr_p [OUT]   receives the address; the caller frees it with NA_Addr_free()
  *
  * \return NA_SUCCESS; NA_INVALID_ARG or NA_PROTOCOL_ERROR if the name is malformed; NA_NOENTRY or
  *         NA_HOSTUNREACH if nobody has that name; NA_NOMEM; others of the plugin
@@ -308,8 +311,8 @@ NA_PUBLIC na_return_t NA_Addr_lookup(na_class_t *na_class, const char *name, na_
 /**
  * Free an address.
  *
- * \param na_class  the class
- * \param addr      the address; NULL does nothing
+ * \param na_class [IN]  the class
+ * \param addr [IN]      the address; NULL does nothing
  *
  * Any thread, once. \since 1.0
  */
@@ -319,8 +322,8 @@ NA_PUBLIC void NA_Addr_free(na_class_t *na_class, na_addr_t *addr);
  * Tell that a peer is believed to be gone, so that what is kept for it can be released when its
  * address is freed.
  *
- * \param na_class  the class
- * \param addr      the peer's address, still to be freed with NA_Addr_free()
+ * \param na_class [IN]  the class
+ * \param addr [IN]      the peer's address, still to be freed with NA_Addr_free()
  *
  * \return NA_SUCCESS, also if the plugin has no use for it
  *
@@ -331,8 +334,8 @@ NA_PUBLIC na_return_t NA_Addr_set_remove(na_class_t *na_class, na_addr_t *addr);
 /**
  * Get the own address.
  *
- * \param na_class  the class
- * \param addr_p    receives the address; the caller frees it with NA_Addr_free()
+ * \param na_class [IN]  the class
+ * \param addr_p [OUT]   receives the address; the caller frees it with NA_Addr_free()
  *
  * \return NA_SUCCESS; NA_NOMEM; others of the plugin
  *
@@ -343,9 +346,9 @@ NA_PUBLIC na_return_t NA_Addr_self(na_class_t *na_class, na_addr_t **addr_p);
 /**
  * Duplicate an address. Both have to be freed.
  *
- * \param na_class    the class
- * \param addr        the address
- * \param new_addr_p  receives the duplicate; the caller frees it with NA_Addr_free()
+ * \param na_class [IN]     the class
+ * \param addr [IN]         the address
+ * \param new_addr_p [OUT]  receives the duplicate; the caller frees it with NA_Addr_free()
  *
  * \return NA_SUCCESS; NA_NOMEM; others of the plugin
  *
@@ -356,9 +359,9 @@ NA_PUBLIC na_return_t NA_Addr_dup(na_class_t *na_class, na_addr_t *addr, na_addr
 /**
  * Compare two addresses.
  *
- * \param na_class  the class
- * \param addr1     an address, or NULL
- * \param addr2     another, or NULL
+ * \param na_class [IN]  the class
+ * \param addr1 [IN]     an address, or NULL
+ * \param addr2 [IN]     another, or NULL
  *
  * \return true if they are of the same peer, or both NULL
  *
@@ -370,8 +373,8 @@ NA_PUBLIC bool NA_Addr_cmp(na_class_t *na_class, na_addr_t *addr1,
 /**
  * Ask whether an address is the own one.
  *
- * \param na_class  the class
- * \param addr      the address
+ * \param na_class [IN]  the class
+ * \param addr [IN]      the address
  *
  * \return true if it is
  *
@@ -382,12 +385,13 @@ NA_PUBLIC bool NA_Addr_is_self(na_class_t *na_class, na_addr_t *addr) NA_WARN_UN
 /**
  * Write an address as a string that NA_Addr_lookup() understands, there and elsewhere.
  *
- * \param na_class  the class
- * \param buf       receives the string and its null; NULL to ask only for the size
- * \param buf_size  size of buf in bytes; receives the size needed, the null included
- * \param addr      the address
+ * \param na_class [IN]      the class
+ * \param buf [OUT]          receives the string and its null; NULL to ask only for the size
+ * \param buf_size [IN,OUT]  size of buf in bytes; receives the size needed, the null included
+ * \param addr [IN]          the address
  *
- * \return NA_SUCCESS; NA_OVERFLOW if buf is too small; others of the plugin
+ * \return NA_SUCCESS; NA_OVERFLOW if buf is too small; NA_FAULT if the plugin gives what is no
+ *         string; others of the plugin
  *
  * Any thread. \since 1.0
  */
@@ -397,8 +401,8 @@ NA_PUBLIC na_return_t NA_Addr_to_string(na_class_t *na_class, char *buf, size_t 
 /**
  * Get the size of a serialized address.
  *
- * \param na_class  the class
- * \param addr      the address
+ * \param na_class [IN]  the class
+ * \param addr [IN]      the address
  *
  * \return bytes that NA_Addr_serialize() writes; 0 if the plugin cannot serialize addresses
  *
@@ -410,10 +414,10 @@ NA_PUBLIC size_t NA_Addr_get_serialize_size(na_class_t *na_class,
 /**
  * Serialize an address, for a peer that uses the same protocol.
  *
- * \param na_class  the class
- * \param buf       receives the bytes
- * \param buf_size  size of buf in bytes
- * \param addr      the address
+ * \param na_class [IN]  the class
+ * \param buf [OUT]      receives the bytes
+ * \param buf_size [IN]  size of buf in bytes
+ * \param addr [IN]      the address
  *
  * \return NA_SUCCESS; NA_OVERFLOW if buf is too small; NA_OPNOTSUPPORTED if the plugin cannot
  *
@@ -425,11 +429,11 @@ NA_PUBLIC na_return_t NA_Addr_serialize(na_class_t *na_class, void *buf, size_t 
 /**
  * Make an address from bytes that NA_Addr_serialize() wrote. The bytes are checked.
  *
- * \param na_class  the class
- * \param addr_p    receives the address; the caller frees it with NA_Addr_free()
- * \param buf       the bytes
- * \param buf_size  their number
- * \param flags     enum na_addr_flags, or 0
+ * \param na_class [IN]  the class
+ * \param addr_p [OUT]   receives the address; the caller frees it with NA_Addr_free()
+ * \param buf [IN]       the bytes
+ * \param buf_size [IN]  their number
+ * \param flags [IN]     enum na_addr_flags, or 0
  *
  * \return NA_SUCCESS; NA_OVERFLOW or NA_PROTOCOL_ERROR if the bytes are not an address;
  *         NA_HOSTUNREACH if the peer is gone; NA_OPNOTSUPPORTED if the plugin cannot; NA_NOMEM
@@ -444,7 +448,7 @@ NA_PUBLIC na_return_t NA_Addr_deserialize(na_class_t *na_class, na_addr_t **addr
 /**
  * Get the size limit of unexpected messages, the plugin's header included.
  *
- * \param na_class  the class
+ * \param na_class [IN]  the class
  *
  * \return the limit in bytes
  *
@@ -455,7 +459,7 @@ NA_PUBLIC size_t NA_Msg_get_max_unexpected_size(const na_class_t *na_class) NA_W
 /**
  * Get the size limit of expected messages, the plugin's header included.
  *
- * \param na_class  the class
+ * \param na_class [IN]  the class
  *
  * \return the limit in bytes
  *
@@ -466,7 +470,7 @@ NA_PUBLIC size_t NA_Msg_get_max_expected_size(const na_class_t *na_class) NA_WAR
 /**
  * Get the room that the plugin takes at the beginning of each unexpected message, on both sides.
  *
- * \param na_class  the class
+ * \param na_class [IN]  the class
  *
  * \return bytes, often 0
  *
@@ -478,7 +482,7 @@ NA_PUBLIC size_t NA_Msg_get_unexpected_header_size(const na_class_t *na_class)
 /**
  * Get the room that the plugin takes at the beginning of each expected message, on both sides.
  *
- * \param na_class  the class
+ * \param na_class [IN]  the class
  *
  * \return bytes, often 0
  *
@@ -489,7 +493,7 @@ NA_PUBLIC size_t NA_Msg_get_expected_header_size(const na_class_t *na_class) NA_
 /**
  * Get the highest tag that a message can carry.
  *
- * \param na_class  the class
+ * \param na_class [IN]  the class
  *
  * \return the highest tag; it and all below may be used
  *
@@ -500,10 +504,11 @@ NA_PUBLIC na_tag_t NA_Msg_get_max_tag(const na_class_t *na_class) NA_WARN_UNUSED
 /**
  * Allocate a message buffer that suits the transport (aligned, registered).
  *
- * \param na_class       the class
- * \param buf_size       size in bytes
- * \param flags          what it is for: NA_SEND, NA_RECV, NA_MULTI_RECV
- * \param plugin_data_p  receives what has to be passed along with the buffer each time it is used
+ * \param na_class [IN]        the class
+ * \param buf_size [IN]        size in bytes
+ * \param flags [IN]           what it is for: NA_SEND, NA_RECV, NA_MULTI_RECV
+ * \param plugin_data_p [OUT]  receives what has to be passed along with the buffer each time it is
+ *                             used; it belongs to the buffer
  *
  * \return the buffer, to be freed with NA_Msg_buf_free(); NULL if buf_size is 0 or on failure
  *
@@ -515,9 +520,9 @@ NA_PUBLIC void *NA_Msg_buf_alloc(na_class_t *na_class, size_t buf_size, unsigned
 /**
  * Free a message buffer. No operation may use it any more.
  *
- * \param na_class     the class
- * \param buf          the buffer; NULL does nothing
- * \param plugin_data  as NA_Msg_buf_alloc() gave it
+ * \param na_class [IN]     the class
+ * \param buf [IN]          the buffer; NULL does nothing
+ * \param plugin_data [IN]  as NA_Msg_buf_alloc() gave it
  *
  * Any thread, once. \since 1.0
  */
@@ -527,9 +532,9 @@ NA_PUBLIC void NA_Msg_buf_free(na_class_t *na_class, void *buf, void *plugin_dat
  * Prepare a buffer for NA_Msg_send_unexpected(): the plugin writes its header. The message's
  * content goes after NA_Msg_get_unexpected_header_size() bytes. Once for each buffer is enough.
  *
- * \param na_class  the class
- * \param buf       the buffer
- * \param buf_size  its size in bytes
+ * \param na_class [IN]  the class
+ * \param buf [IN]       the buffer
+ * \param buf_size [IN]  its size in bytes
  *
  * \return NA_SUCCESS; NA_OVERFLOW if the header does not fit; others of the plugin
  *
@@ -541,17 +546,17 @@ NA_PUBLIC na_return_t NA_Msg_init_unexpected(na_class_t *na_class, void *buf, si
  * Send a message to a peer that need not have posted a receive for it. A peer that stays short of
  * receives may drop it, though transports avoid that.
  *
- * \param na_class     the class
- * \param context      where the completion goes
- * \param callback     called by NA_Trigger() after completion, or NULL
- * \param arg          passed to the callback
- * \param buf          the message, after the plugin's header
- * \param buf_size     its size in bytes, header included
- * \param plugin_data  as NA_Msg_buf_alloc() gave it, or NULL for another buffer
- * \param dest_addr    receiver
- * \param dest_id      receiver's context id
- * \param tag          handed to the receiver, NA_Msg_get_max_tag() at most
- * \param op_id        operation
+ * \param na_class [IN]     the class
+ * \param context [IN]      where the completion goes
+ * \param callback [IN]     called by NA_Trigger() after completion, or NULL
+ * \param arg [IN]          passed to the callback
+ * \param buf [IN]          the message, after the plugin's header
+ * \param buf_size [IN]     its size in bytes, header included
+ * \param plugin_data [IN]  as NA_Msg_buf_alloc() gave it, or NULL for another buffer
+ * \param dest_addr [IN]    receiver
+ * \param dest_id [IN]      receiver's context id
+ * \param tag [IN]          handed to the receiver, NA_Msg_get_max_tag() at most
+ * \param op_id [IN]        operation
  *
  * \return NA_SUCCESS: the callback will be called, with the result. All others: it will not.
  *         NA_AGAIN if resources are short: progress and try again; NA_BUSY if the operation is
@@ -569,14 +574,14 @@ NA_PUBLIC na_return_t NA_Msg_send_unexpected(na_class_t *na_class, na_context_t 
 /**
  * Receive one unexpected message, from any peer and with any tag.
  *
- * \param na_class     the class
- * \param context      whose messages to receive, and where the completion goes
- * \param callback     called by NA_Trigger() after completion, or NULL
- * \param arg          passed to the callback
- * \param buf          receives the message
- * \param buf_size     its size in bytes; a longer message completes with NA_MSGSIZE
- * \param plugin_data  as NA_Msg_buf_alloc() gave it, or NULL for another buffer
- * \param op_id        operation
+ * \param na_class [IN]     the class
+ * \param context [IN]      whose messages to receive, and where the completion goes
+ * \param callback [IN]     called by NA_Trigger() after completion, or NULL
+ * \param arg [IN]          passed to the callback
+ * \param buf [OUT]         receives the message
+ * \param buf_size [IN]     its size in bytes; a longer message completes with NA_MSGSIZE
+ * \param plugin_data [IN]  as NA_Msg_buf_alloc() gave it, or NULL for another buffer
+ * \param op_id [IN]        operation
  *
  * \return NA_SUCCESS: the callback will be called, with the result. All others: it will not.
  *         NA_AGAIN if resources are short; NA_BUSY if the operation is outstanding; others of the
@@ -593,14 +598,14 @@ NA_PUBLIC na_return_t NA_Msg_recv_unexpected(na_class_t *na_class, na_context_t 
  * callback is called for each; the event with `last` set is the end of the operation. An error and
  * a cancellation are such an event, too.
  *
- * \param na_class     the class
- * \param context      whose messages to receive, and where the completions go
- * \param callback     called by NA_Trigger() for each event, or NULL
- * \param arg          passed to the callback
- * \param buf          receives the messages
- * \param buf_size     its size in bytes
- * \param plugin_data  as NA_Msg_buf_alloc() gave it, or NULL for another buffer
- * \param op_id        operation, created with NA_OP_MULTI
+ * \param na_class [IN]     the class
+ * \param context [IN]      whose messages to receive, and where the completions go
+ * \param callback [IN]     called by NA_Trigger() for each event, or NULL
+ * \param arg [IN]          passed to the callback
+ * \param buf [OUT]         receives the messages
+ * \param buf_size [IN]     its size in bytes
+ * \param plugin_data [IN]  as NA_Msg_buf_alloc() gave it, or NULL for another buffer
+ * \param op_id [IN]        operation, created with NA_OP_MULTI
  *
  * \return NA_SUCCESS: the callback will be called, with the results. All others: it will not.
  *         NA_OPNOTSUPPORTED without NA_OPT_MULTI_RECV; NA_INVALID_ARG if the operation is not an
@@ -618,9 +623,9 @@ NA_PUBLIC na_return_t NA_Msg_multi_recv_unexpected(na_class_t *na_class, na_cont
  * Prepare a buffer for NA_Msg_send_expected(): the plugin writes its header. The message's content
  * goes after NA_Msg_get_expected_header_size() bytes. Once for each buffer is enough.
  *
- * \param na_class  the class
- * \param buf       the buffer
- * \param buf_size  its size in bytes
+ * \param na_class [IN]  the class
+ * \param buf [IN]       the buffer
+ * \param buf_size [IN]  its size in bytes
  *
  * \return NA_SUCCESS; NA_OVERFLOW if the header does not fit; others of the plugin
  *
@@ -632,17 +637,17 @@ NA_PUBLIC na_return_t NA_Msg_init_expected(na_class_t *na_class, void *buf, size
  * Send a message to a peer that has posted a receive for it. If it has not, the message may be
  * dropped there without notice.
  *
- * \param na_class     the class
- * \param context      where the completion goes
- * \param callback     called by NA_Trigger() after completion, or NULL
- * \param arg          passed to the callback
- * \param buf          the message, after the plugin's header
- * \param buf_size     its size in bytes, header included
- * \param plugin_data  as NA_Msg_buf_alloc() gave it, or NULL for another buffer
- * \param dest_addr    receiver
- * \param dest_id      receiver's context id
- * \param tag          what the receive matches, NA_Msg_get_max_tag() at most
- * \param op_id        operation
+ * \param na_class [IN]     the class
+ * \param context [IN]      where the completion goes
+ * \param callback [IN]     called by NA_Trigger() after completion, or NULL
+ * \param arg [IN]          passed to the callback
+ * \param buf [IN]          the message, after the plugin's header
+ * \param buf_size [IN]     its size in bytes, header included
+ * \param plugin_data [IN]  as NA_Msg_buf_alloc() gave it, or NULL for another buffer
+ * \param dest_addr [IN]    receiver
+ * \param dest_id [IN]      receiver's context id
+ * \param tag [IN]          what the receive matches, NA_Msg_get_max_tag() at most
+ * \param op_id [IN]        operation
  *
  * \return as NA_Msg_send_unexpected()
  *
@@ -656,17 +661,17 @@ NA_PUBLIC na_return_t NA_Msg_send_expected(na_class_t *na_class, na_context_t *c
 /**
  * Receive the message that a given peer sends with a given tag. To be posted before it is sent.
  *
- * \param na_class     the class
- * \param context      whose messages to receive, and where the completion goes
- * \param callback     called by NA_Trigger() after completion, or NULL
- * \param arg          passed to the callback
- * \param buf          receives the message
- * \param buf_size     its size in bytes; a longer message completes with NA_MSGSIZE
- * \param plugin_data  as NA_Msg_buf_alloc() gave it, or NULL for another buffer
- * \param source_addr  sender
- * \param source_id    sender's context id
- * \param tag          tag to match, NA_Msg_get_max_tag() at most
- * \param op_id        operation
+ * \param na_class [IN]     the class
+ * \param context [IN]      whose messages to receive, and where the completion goes
+ * \param callback [IN]     called by NA_Trigger() after completion, or NULL
+ * \param arg [IN]          passed to the callback
+ * \param buf [OUT]         receives the message
+ * \param buf_size [IN]     its size in bytes; a longer message completes with NA_MSGSIZE
+ * \param plugin_data [IN]  as NA_Msg_buf_alloc() gave it, or NULL for another buffer
+ * \param source_addr [IN]  sender
+ * \param source_id [IN]    sender's context id
+ * \param tag [IN]          tag to match, NA_Msg_get_max_tag() at most
+ * \param op_id [IN]        operation
  *
  * \return NA_SUCCESS: the callback will be called, with the result. All others: it will not.
  *         NA_AGAIN if resources are short; NA_BUSY if the operation is outstanding; NA_OVERFLOW if
@@ -685,11 +690,12 @@ NA_PUBLIC na_return_t NA_Msg_recv_expected(na_class_t *na_class, na_context_t *c
  * Describe contiguous memory for RMA. It can be used after NA_Mem_register(). The same memory may
  * be described several times.
  *
- * \param na_class      the class
- * \param buf           the memory, which must live as long as the handle
- * \param buf_size      its size in bytes
- * \param flags         what peers may do: NA_MEM_READ_ONLY, NA_MEM_WRITE_ONLY or NA_MEM_READWRITE
- * \param mem_handle_p  receives the handle; the caller frees it with NA_Mem_handle_free()
+ * \param na_class [IN]       the class
+ * \param buf [IN]            the memory, which must live as long as the handle
+ * \param buf_size [IN]       its size in bytes
+ * \param flags [IN]          what peers may do: NA_MEM_READ_ONLY, NA_MEM_WRITE_ONLY or
+ *                            NA_MEM_READWRITE
+ * \param mem_handle_p [OUT]  receives the handle; the caller frees it with NA_Mem_handle_free()
  *
  * \return NA_SUCCESS; NA_INVALID_ARG; NA_NOMEM; others of the plugin
  *
@@ -701,11 +707,12 @@ NA_PUBLIC na_return_t NA_Mem_handle_create(na_class_t *na_class, void *buf, size
 /**
  * Describe memory in several pieces for RMA. Offsets count through the pieces as if they were one.
  *
- * \param na_class       the class
- * \param segments       the pieces, copied
- * \param segment_count  their number, NA_Mem_handle_get_max_segments() at most
- * \param flags          what peers may do: NA_MEM_READ_ONLY, NA_MEM_WRITE_ONLY or NA_MEM_READWRITE
- * \param mem_handle_p   receives the handle; the caller frees it with NA_Mem_handle_free()
+ * \param na_class [IN]       the class
+ * \param segments [IN]       the pieces, copied
+ * \param segment_count [IN]  their number, NA_Mem_handle_get_max_segments() at most
+ * \param flags [IN]          what peers may do: NA_MEM_READ_ONLY, NA_MEM_WRITE_ONLY or
+ *                            NA_MEM_READWRITE
+ * \param mem_handle_p [OUT]  receives the handle; the caller frees it with NA_Mem_handle_free()
  *
  * \return NA_SUCCESS; NA_INVALID_ARG; NA_OPNOTSUPPORTED if there are more pieces than the class can
  *         take; NA_NOMEM; others of the plugin
@@ -720,8 +727,8 @@ NA_PUBLIC na_return_t NA_Mem_handle_create_segments(na_class_t *na_class,
 /**
  * Free a memory handle. It must have been deregistered if it was registered.
  *
- * \param na_class    the class
- * \param mem_handle  the handle; NULL does nothing
+ * \param na_class [IN]    the class
+ * \param mem_handle [IN]  the handle; NULL does nothing
  *
  * Any thread, once. \since 1.0
  */
@@ -730,7 +737,7 @@ NA_PUBLIC void NA_Mem_handle_free(na_class_t *na_class, na_mem_handle_t *mem_han
 /**
  * Get the number of pieces that NA_Mem_handle_create_segments() takes.
  *
- * \param na_class  the class
+ * \param na_class [IN]  the class
  *
  * \return the number, 1 if only contiguous memory can be used
  *
@@ -741,10 +748,10 @@ NA_PUBLIC size_t NA_Mem_handle_get_max_segments(const na_class_t *na_class) NA_W
 /**
  * Register memory with the fabric.
  *
- * \param na_class    the class
- * \param mem_handle  the memory's handle
- * \param mem_type    kind of memory
- * \param device      device number, for other than main memory
+ * \param na_class [IN]    the class
+ * \param mem_handle [IN]  the memory's handle
+ * \param mem_type [IN]    kind of memory
+ * \param device [IN]      device number, for other than main memory
  *
  * \return NA_SUCCESS; NA_OPNOTSUPPORTED if the plugin cannot use that kind of memory; others of the
  *         plugin
@@ -762,8 +769,8 @@ NA_PUBLIC na_return_t NA_Mem_register(na_class_t *na_class, na_mem_handle_t *mem
  * stopped there. Then that peer's connection is broken; over shared memory there is none to break,
  * and a warning says that the peer may still write.
  *
- * \param na_class    the class
- * \param mem_handle  the memory's handle
+ * \param na_class [IN]    the class
+ * \param mem_handle [IN]  the memory's handle
  *
  * \return NA_SUCCESS; others of the plugin
  *
@@ -774,8 +781,8 @@ NA_PUBLIC na_return_t NA_Mem_deregister(na_class_t *na_class, na_mem_handle_t *m
 /**
  * Get the size of a serialized memory handle.
  *
- * \param na_class    the class
- * \param mem_handle  the handle
+ * \param na_class [IN]    the class
+ * \param mem_handle [IN]  the handle
  *
  * \return bytes that NA_Mem_handle_serialize() writes; they may differ between handles
  *
@@ -787,10 +794,10 @@ NA_PUBLIC size_t NA_Mem_handle_get_serialize_size(na_class_t *na_class, na_mem_h
 /**
  * Serialize a memory handle, for a peer that shall access the memory.
  *
- * \param na_class    the class
- * \param buf         receives the bytes
- * \param buf_size    size of buf in bytes
- * \param mem_handle  the handle
+ * \param na_class [IN]    the class
+ * \param buf [OUT]        receives the bytes
+ * \param buf_size [IN]    size of buf in bytes
+ * \param mem_handle [IN]  the handle
  *
  * \return NA_SUCCESS; NA_OVERFLOW if buf is too small; others of the plugin
  *
@@ -803,13 +810,13 @@ NA_PUBLIC na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf, s
  * Make a handle of a peer's memory from bytes that NA_Mem_handle_serialize() wrote there. The bytes
  * are checked.
  *
- * \param na_class      the class
- * \param mem_handle_p  receives the handle; the caller frees it with NA_Mem_handle_free()
- * \param buf           the bytes
- * \param buf_size      their number
+ * \param na_class [IN]       the class
+ * \param mem_handle_p [OUT]  receives the handle; the caller frees it with NA_Mem_handle_free()
+ * \param buf [IN]            the bytes
+ * \param buf_size [IN]       their number
  *
  * \return NA_SUCCESS; NA_OVERFLOW or NA_PROTOCOL_ERROR if the bytes are not a handle; NA_NOMEM;
- *         others of the plugin
+ *         NA_OPNOTSUPPORTED if the class has no RMA; others of the plugin
  *
  * Any thread. \since 1.0
  */
@@ -820,24 +827,25 @@ NA_PUBLIC na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
 /**
  * Write local memory to a peer's memory.
  *
- * \param na_class           the class
- * \param context            where the completion goes
- * \param callback           called by NA_Trigger() after completion, or NULL
- * \param arg                passed to the callback
- * \param local_mem_handle   local memory, registered
- * \param local_offset       where to begin in it, in bytes
- * \param remote_mem_handle  the peer's memory
- * \param remote_offset      where to begin in it, in bytes
- * \param data_size          how many bytes
- * \param remote_addr        the peer
- * \param remote_id          the peer's context id
- * \param op_id              operation
+ * \param na_class [IN]           the class
+ * \param context [IN]            where the completion goes
+ * \param callback [IN]           called by NA_Trigger() after completion, or NULL
+ * \param arg [IN]                passed to the callback
+ * \param local_mem_handle [IN]   local memory, registered
+ * \param local_offset [IN]       where to begin in it, in bytes
+ * \param remote_mem_handle [IN]  the peer's memory
+ * \param remote_offset [IN]      where to begin in it, in bytes
+ * \param data_size [IN]          how many bytes
+ * \param remote_addr [IN]        the peer
+ * \param remote_id [IN]          the peer's context id
+ * \param op_id [IN]              operation
  *
  * \return NA_SUCCESS: the callback will be called, with the result. All others: it will not.
  *         NA_OVERFLOW if the range is not inside both handles; NA_PERMISSION if the handle does not
- *         allow it; NA_AGAIN if resources are short: progress and try again; NA_BUSY if the
- *         operation is outstanding; NA_HOSTUNREACH if the peer is known to be gone; others of the
- *         plugin. A plugin may report each of these by the callback instead.
+ *         allow it; NA_OPNOTSUPPORTED if the class has no RMA; NA_AGAIN if resources are short:
+ *         progress and try again; NA_BUSY if the operation is outstanding; NA_HOSTUNREACH if the
+ *         peer is known to be gone; others of the plugin. A plugin may report each of these by the
+ *         callback instead.
  *
  * Any thread. \since 1.0
  */
@@ -850,18 +858,18 @@ NA_PUBLIC na_return_t NA_Put(na_class_t *na_class, na_context_t *context, na_cb_
 /**
  * Read a peer's memory into local memory.
  *
- * \param na_class           the class
- * \param context            where the completion goes
- * \param callback           called by NA_Trigger() after completion, or NULL
- * \param arg                passed to the callback
- * \param local_mem_handle   local memory, registered
- * \param local_offset       where to begin in it, in bytes
- * \param remote_mem_handle  the peer's memory
- * \param remote_offset      where to begin in it, in bytes
- * \param data_size          how many bytes
- * \param remote_addr        the peer
- * \param remote_id          the peer's context id
- * \param op_id              operation
+ * \param na_class [IN]           the class
+ * \param context [IN]            where the completion goes
+ * \param callback [IN]           called by NA_Trigger() after completion, or NULL
+ * \param arg [IN]                passed to the callback
+ * \param local_mem_handle [IN]   local memory, registered
+ * \param local_offset [IN]       where to begin in it, in bytes
+ * \param remote_mem_handle [IN]  the peer's memory
+ * \param remote_offset [IN]      where to begin in it, in bytes
+ * \param data_size [IN]          how many bytes
+ * \param remote_addr [IN]        the peer
+ * \param remote_id [IN]          the peer's context id
+ * \param op_id [IN]              operation
  *
  * \return as NA_Put()
  *
@@ -879,8 +887,8 @@ NA_PUBLIC na_return_t NA_Get(na_class_t *na_class, na_context_t *context, na_cb_
  * Get a file descriptor that becomes readable when there is something to progress. Wait for it only
  * after NA_Poll_try_wait() said so. It belongs to the context: do not read it, do not close it.
  *
- * \param na_class  the class
- * \param context   the context
+ * \param na_class [IN]  the class
+ * \param context [IN]   the context
  *
  * \return the descriptor; -1 if the plugin has none, or was opened with NA_NO_BLOCK
  *
@@ -892,8 +900,8 @@ NA_PUBLIC int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context) NA_WAR
  * Ask whether the caller may wait for the descriptor now. If so, whatever happens from now on wakes
  * it.
  *
- * \param na_class  the class
- * \param context   the context
+ * \param na_class [IN]  the class
+ * \param context [IN]   the context
  *
  * \return true if there is nothing to do and waiting is safe; false if there is something to
  *         progress or to trigger, or the class was opened with NA_NO_BLOCK
@@ -905,9 +913,9 @@ NA_PUBLIC bool NA_Poll_try_wait(na_class_t *na_class, na_context_t *context) NA_
 /**
  * Progress communication without waiting.
  *
- * \param na_class  the class
- * \param context   the context
- * \param count_p   receives the number of completions that wait to be triggered, or NULL
+ * \param na_class [IN]  the class
+ * \param context [IN]   the context
+ * \param count_p [OUT]  receives the number of completions that wait to be triggered, or NULL
  *
  * \return NA_SUCCESS; an error only if the whole class cannot go on: what happens with one peer
  *         arrives in the callbacks of its operations
@@ -919,10 +927,10 @@ NA_PUBLIC na_return_t NA_Poll(na_class_t *na_class, na_context_t *context, unsig
 /**
  * Progress communication, and wait for a completion if there is none.
  *
- * \param na_class    the class
- * \param context     the context
- * \param timeout_ms  how long to wait at most, in milliseconds
- * \param count_p     receives the number of completions that wait to be triggered, or NULL
+ * \param na_class [IN]    the class
+ * \param context [IN]     the context
+ * \param timeout_ms [IN]  how long to wait at most, in milliseconds
+ * \param count_p [OUT]    receives the number of completions that wait to be triggered, or NULL
  *
  * \return NA_SUCCESS if there are completions to trigger; NA_TIMEOUT if there were none in that
  *         time; an error only if the whole class cannot go on
@@ -935,9 +943,9 @@ NA_PUBLIC na_return_t NA_Poll_wait(na_class_t *na_class, na_context_t *context,
 /**
  * The older form of NA_Poll_wait().
  *
- * \param na_class    the class
- * \param context     the context
- * \param timeout_ms  how long to wait at most, in milliseconds
+ * \param na_class [IN]    the class
+ * \param context [IN]     the context
+ * \param timeout_ms [IN]  how long to wait at most, in milliseconds
  *
  * \return as NA_Poll_wait()
  *
@@ -949,9 +957,9 @@ NA_PUBLIC na_return_t NA_Progress(na_class_t *na_class, na_context_t *context,
 /**
  * Call the callbacks of operations that completed, in this thread.
  *
- * \param context       the context
- * \param max_count     how many at most
- * \param actual_count  receives how many it were, or NULL
+ * \param context [IN]        the context
+ * \param max_count [IN]      how many at most
+ * \param actual_count [OUT]  receives how many it were, or NULL
  *
  * \return NA_SUCCESS, also if there were none
  *
@@ -964,9 +972,9 @@ NA_PUBLIC na_return_t NA_Trigger(na_context_t *context, unsigned int max_count,
  * Cancel an operation. Its callback is called in any case: with NA_CANCELED, or with another result
  * if it completed before.
  *
- * \param na_class  the class
- * \param context   the context that it was posted to
- * \param op_id     the operation
+ * \param na_class [IN]  the class
+ * \param context [IN]   the context that it was posted to
+ * \param op_id [IN]     the operation
  *
  * \return NA_SUCCESS, also if the operation is not outstanding any more; NA_OPNOTSUPPORTED if the
  *         plugin cannot cancel it; others of the plugin
@@ -989,8 +997,8 @@ NA_PUBLIC const char *NA_Error_to_string(na_return_t errnum) NA_WARN_UNUSED_RESU
 /**
  * Turn options of version 4.0 into current ones; what 4.0 has not gets its default.
  *
- * \param new_info  receives the options; its strings are those of old_info
- * \param old_info  options of version 4.0
+ * \param new_info [OUT]  receives the options; its strings are those of old_info
+ * \param old_info [IN]   options of version 4.0
  *
  * Any thread. \since 1.0
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Additions to na.h: logging, what became of each plugin file, why a transport was picked,
- * counters. */
+ * counters. What na.h says of wrong arguments (NA_INVALID_ARG) and of forks (NA_PERMISSION) holds
+ * here, too. */
 
 #ifndef NA_EXT_H
 #define NA_EXT_H
@@ -155,8 +156,8 @@ extern "C" {
  * Ask whether a message would be shown, so that its arguments need not be computed in vain. Costs
  * one or two loads.
  *
- * \param level   level of the message
- * \param subsys  subsystem that it belongs to, "na" or "hg" for example
+ * \param level [IN]   level of the message
+ * \param subsys [IN]  subsystem that it belongs to, "na" or "hg" for example
  *
  * \return true if it would be shown
  *
@@ -169,11 +170,11 @@ NA_PUBLIC bool NA_Log_enabled(enum na_log_level level, const char *subsys);
  * Of errors and warnings from one place (function and line) ten are written within ten seconds, the
  * others are only counted, so that a peer cannot fill a disk; at level debug all are.
  *
- * \param level   level of the message
- * \param subsys  subsystem that it belongs to
- * \param func    function that it comes from
- * \param line    and the line
- * \param format  as for printf()
+ * \param level [IN]   level of the message
+ * \param subsys [IN]  subsystem that it belongs to
+ * \param func [IN]    function that it comes from
+ * \param line [IN]    and the line
+ * \param format [IN]  as for printf()
  *
  * Any thread. \since 1.0
  */
@@ -194,8 +195,8 @@ NA_PUBLIC void NA_Log_reload(void);
 /**
  * Choose subsystems. Without a choice all are shown.
  *
- * \param subsys  comma-separated names that are shown; a name after '~' is not shown; NULL or ""
- *     for all
+ * \param subsys [IN]  comma-separated names that are shown; a name after '~' is not shown; NULL or
+ *                     "" for all
  *
  * Any thread. \since 1.0
  */
@@ -215,8 +216,8 @@ NA_PUBLIC void NA_Set_log_func(na_log_func_t log_func);
 /**
  * Set where messages of a level go. The default is stderr.
  *
- * \param level   "error", "warning", "info" or "debug"; another word is reported and ignored
- * \param stream  the stream, which has to stay open; NULL for stderr
+ * \param level [IN]   "error", "warning", "info" or "debug"; another word is reported and ignored
+ * \param stream [IN]  the stream, which has to stay open; NULL for stderr
  *
  * Any thread. \since 1.0
  */
@@ -227,13 +228,13 @@ NA_PUBLIC void NA_Set_log_stream(const char *level, FILE *stream);
 /**
  * Open a transport as NA_Initialize_opt2() does, and say why if that fails.
  *
- * \param info_string   init string
- * \param listen        accept messages from peers that did not get our address from us
- * \param version       version of the options
- * \param na_init_info  options, or NULL for the defaults
- * \param na_class_p    receives the class, to be closed with NA_Finalize()
- * \param reason        receives one line that says what went wrong, cut to its size; or NULL
- * \param reason_size   size of reason in bytes
+ * \param info_string [IN]   init string
+ * \param listen [IN]        accept messages from peers that did not get our address from us
+ * \param version [IN]       version of the options
+ * \param na_init_info [IN]  options, or NULL for the defaults
+ * \param na_class_p [OUT]   receives the class, to be closed with NA_Finalize()
+ * \param reason [OUT]       receives one line that says what went wrong, cut to its size; or NULL
+ * \param reason_size [IN]   size of reason in bytes
  *
  * \return NA_SUCCESS; NA_INVALID_ARG if the string or the options are malformed; NA_NOENTRY if the
  *         plugin is not there; NA_NODEV if it cannot be loaded or the protocol not be used on this
@@ -251,9 +252,9 @@ NA_PUBLIC na_return_t NA_Initialize_reason(const char *info_string, bool listen,
 /**
  * Check an init string, without loading or opening anything.
  *
- * \param info_string  init string
- * \param reason       receives one line that says what is wrong and where; or NULL
- * \param reason_size  size of reason in bytes
+ * \param info_string [IN]  init string
+ * \param reason [OUT]      receives one line that says what is wrong and where; or NULL
+ * \param reason_size [IN]  size of reason in bytes
  *
  * \return NA_SUCCESS; NA_INVALID_ARG if it is malformed; NA_NOMEM
  *
@@ -267,13 +268,13 @@ NA_PUBLIC na_return_t NA_Check_init_string(const char *info_string, char *reason
 /**
  * Get the records of the plugin files in the search path.
  *
- * \param flags      NA_PLUGIN_LOAD_ALL to load all of them, each after a process of its own tried
- *     it (since 1.1: what crashes there is NA_PLUGIN_CRASHED), 0 to show only what is known up to
- *     now
- * \param records_p  receives the records, a snapshot; the caller frees it with
- *     NA_Plugin_free_records()
+ * \param flags [IN]       NA_PLUGIN_LOAD_ALL to load all of them, each after a process of its own
+ *                         tried it (since 1.1: what crashes there is NA_PLUGIN_CRASHED), 0 to show
+ *                         only what is known up to now
+ * \param records_p [OUT]  receives the records, a snapshot; the caller frees it with
+ *                         NA_Plugin_free_records()
  *
- * \return NA_SUCCESS, also if there are none; NA_NOMEM
+ * \return NA_SUCCESS, also if there are none; NA_INVALID_ARG if there are other flags; NA_NOMEM
  *
  * Any thread. \since 1.0
  */
@@ -283,7 +284,7 @@ NA_PUBLIC na_return_t NA_Plugin_get_records(unsigned long flags,
 /**
  * Free records.
  *
- * \param records  the first record, or NULL
+ * \param records [IN]  the first record, or NULL
  *
  * Any thread. \since 1.0
  */
@@ -333,8 +334,9 @@ NA_PUBLIC uint32_t NA_Plugin_get_abi_version(void);
 /**
  * Get the search path, as NA_PLUGIN_PATH and the place of the library make it.
  *
- * \param buf       receives the directories, separated by colons; NULL to ask only for the size
- * \param buf_size  size of buf in bytes; receives the size needed, the null included
+ * \param buf [OUT]          receives the directories, separated by colons; NULL to ask only for the
+ *                           size
+ * \param buf_size [IN,OUT]  size of buf in bytes; receives the size needed, the null included
  *
  * \return NA_SUCCESS; NA_OVERFLOW if buf is too small; NA_NOMEM
  *
@@ -347,7 +349,7 @@ NA_PUBLIC na_return_t NA_Plugin_get_search_path(char *buf, size_t *buf_size);
 /**
  * Get what was picked when a class was opened, and why the others were not.
  *
- * \param na_class  the class
+ * \param na_class [IN]  the class
  *
  * \return the report, owned by the class; NULL if na_class is NULL
  *
@@ -359,10 +361,10 @@ NA_PUBLIC const struct na_selection *NA_Class_get_selection(const na_class_t *na
  * Ask what a class can do. Plugins list such words of all that some class of theirs can do (struct
  * na_plugin_info); those of a class depend on its protocol, device and options, too.
  *
- * \param na_class    the class
- * \param capability  "rma", "native_rma", "wait_fd", "poll_wait", "cancel_send", "peer_death",
- *     "device_memory", "forward_progress", "no_threads", "memory_segments", "multi_recv",
- *     "addr_serialize" or "peer_events"
+ * \param na_class [IN]    the class
+ * \param capability [IN]  "rma", "native_rma", "wait_fd", "poll_wait", "cancel_send", "peer_death",
+ *                         "device_memory", "forward_progress", "no_threads", "memory_segments",
+ *                         "multi_recv", "addr_serialize" or "peer_events"
  *
  * \return true if the class can; false if it cannot, for other words, or if one of both is NULL
  *
@@ -375,9 +377,9 @@ NA_PUBLIC bool NA_Class_has_capability(const na_class_t *na_class, const char *c
  * over na+sm are native with peers whose memory the system lets us attach, and need the help of
  * others. As long as the peer was not heard of the answer may change.
  *
- * \param na_class    the class
- * \param addr        an address of the class; it stays the caller's
- * \param capability  a word as for NA_Class_has_capability()
+ * \param na_class [IN]    the class
+ * \param addr [IN]        an address of the class; it stays the caller's
+ * \param capability [IN]  a word as for NA_Class_has_capability()
  *
  * \return true if the class can; false if it cannot, for other words, if one of the three is NULL,
  *     or if the class was inherited by fork()
@@ -390,7 +392,7 @@ NA_PUBLIC bool NA_Addr_has_capability(const na_class_t *na_class, na_addr_t *add
 /**
  * Get the size limit of one NA_Put() or NA_Get().
  *
- * \param na_class  the class
+ * \param na_class [IN]  the class
  *
  * \return the limit in bytes, UINT64_MAX for none; 0 if the class has no RMA
  *
@@ -401,9 +403,9 @@ NA_PUBLIC uint64_t NA_Class_get_max_rma_size(const na_class_t *na_class);
 /**
  * Get the counters of a class, since it was opened.
  *
- * \param na_class  the class
- * \param counters  receives the counters; NULL to ask only for their number
- * \param count_p   how many fit; receives how many there are
+ * \param na_class [IN]     the class
+ * \param counters [OUT]    receives the counters; NULL to ask only for their number
+ * \param count_p [IN,OUT]  how many fit; receives how many there are
  *
  * \return NA_SUCCESS; NA_OVERFLOW if there are more than fit: the first ones are filled in
  *
@@ -434,9 +436,9 @@ typedef void (*na_peer_lost_cb_t)(na_class_t *na_class, na_addr_t *addr, na_retu
  * as soon as their network tells. Contexts of the class have to be polled. A peer that lives, and
  * could not be reached for a while, may be met again, and be lost again.
  *
- * \param na_class  the class
- * \param callback  the function; NULL for none, as at first
- * \param arg       passed to it
+ * \param na_class [IN]  the class
+ * \param callback [IN]  the function; NULL for none, as at first
+ * \param arg [IN]       passed to it
  *
  * \return NA_SUCCESS; NA_OPNOTSUPPORTED if the transport cannot; NA_INVALID_ARG if na_class is
  *         NULL; NA_PERMISSION if the class was inherited by fork()
@@ -453,11 +455,11 @@ NA_PUBLIC na_return_t NA_Class_set_peer_lost(na_class_t *na_class, na_peer_lost_
  * that does not let go of it. Operation, buffer and memory stay the transport's until the new
  * callback runs.
  *
- * \param na_class  the class
- * \param context   the context that it was posted to
- * \param op_id     the operation, not one of a multi-receive; the post has to have returned
- * \param callback  called instead of the one that it was posted with
- * \param arg       passed to it
+ * \param na_class [IN]  the class
+ * \param context [IN]   the context that it was posted to
+ * \param op_id [IN]     the operation, not one of a multi-receive; the post has to have returned
+ * \param callback [IN]  called instead of the one that it was posted with
+ * \param arg [IN]       passed to it
  *
  * \return true, and the former callback will not be called; false if nothing is outstanding, or if
  *         that callback runs at this moment

@@ -60,7 +60,7 @@ static inline na_return_t NA_MPI_Set_init_intra_comm(MPI_Comm intra_comm)
  * Get the name of the port of MPI at which a class of mpi+dynamic listens. Addresses carry it; this
  * is for programs that pass it on by other ways.
  *
- * \param na_class  a class
+ * \param na_class [IN]  a class
  *
  * \return the name, overwritten by the next call from the same source file; NULL if the class does
  *         not listen at a port

@@ -21,6 +21,8 @@
  * - Status values are the NA_PLUGIN_* constants below, as int32_t. A function that returns anything
  *   but NA_PLUGIN_SUCCESS has had no effect that the core must undo, unless its comment says
  *   otherwise.
+ * - Besides the status values that a comment names, a function returns the error that says best
+ *   what is wrong, NA_PLUGIN_NOMEM or NA_PLUGIN_IO_ERROR for instance, which the user gets.
  * - Strings are NUL-terminated UTF-8. Input strings and structs belong to the caller and are valid
  *   during the call only; copy what you keep. Descriptor data (struct na_plugin and what it points
  *   to) must stay valid and unchanged as long as the process lives: a loaded plugin is never
@@ -38,6 +40,8 @@
  *   be used for something else, or be freed, before the reporting function has returned. A class
  *   that never completes from a thread of its own says so by NA_PLUGIN_CAP_NO_THREADS: where the
  *   user promised that one thread at a time uses it, the core then works without atomic exchanges.
+ * - Objects that a function is given (class, context, address, memory handle) stay the caller's; a
+ *   plugin that needs an address longer takes a reference.
  * - A message's buffer is never NULL, also where its size is 0: an empty message is sent, matched
  *   and completed like any other.
  * - Ids of contexts (id, dest_id, source_id, remote_id) are 0 to 255. Those of a peer are not
@@ -48,7 +52,7 @@
  * How the ABI grows: functions are only appended to a table, and each table says its size. Either
  * side treats what lies past the other's size as absent. Families that not every fabric has are
  * tables of their own, fetched by get_extension. The layout of every struct here is frozen by
- * static assertions.
+ * static assertions. What a comment does not call newer is there since 1.0.
  */
 
 #ifndef NA_PLUGIN_H
@@ -220,7 +224,10 @@ struct na_plugin_offer {
     uint32_t flags;       /* NA_PLUGIN_OFFER_* */
 };
 
-/* Takes one offer during na_plugin.enumerate; anything but success ends the enumeration. */
+/*
+ * Takes one offer during na_plugin.enumerate, which it copies. Returns NA_PLUGIN_SUCCESS, or what
+ * enumerate is to return at once. [one at a time]
+ */
 typedef int32_t (*na_plugin_offer_fn)(void *arg, const struct na_plugin_offer *offer);
 
 /*
@@ -259,26 +266,30 @@ struct na_host {
     int32_t (*op_complete_multi_recv)(void *op, int32_t status, void *buf, uint64_t size,
                                       struct na_plugin_addr *source, uint32_t tag, uint32_t last);
 
-    /* Zero-filled memory at `align` (a power of two, 0 for the default), or NULL. */
+    /*
+     * Returns zero-filled memory of `size` bytes at `align` (a power of two, 0 for the default),
+     * which mem_free frees, or NULL.
+     */
     void *(*mem_alloc)(uint64_t size, uint64_t align);
 
     /* Frees what mem_alloc gave; NULL is allowed. */
     void (*mem_free)(void *ptr);
 
-    /* 1 when a message of this level would be written, 0 otherwise. */
+    /* Returns 1 when a message of this level would be written, 0 otherwise. */
     uint32_t (*log_enabled)(uint32_t level);
 
     /* Writes one line. `plugin` is the plugin's name, `message` has no newline. */
     void (*log)(uint32_t level, const char *plugin, const char *function, uint32_t line,
                 const char *message);
 
-    /* Monotonic time in nanoseconds. */
+    /* Returns monotonic time in nanoseconds. */
     uint64_t (*clock_ns)(void);
 
     /*
-     * The core's table of an optional family (ids below, where the core is the one who gives), or
-     * NULL. It begins with struct na_plugin_extension. Since 1.1: a core whose table ends before
-     * this member has no such families.
+     * Returns the core's table of an optional family (ids below, where the core is the one who
+     * gives), which lives as long as the process, or NULL. It begins with struct
+     * na_plugin_extension. Since 1.1: a core whose table ends before this member has no such
+     * families.
      */
     const void *(*get_extension)(const char *id);
 };
@@ -402,8 +413,10 @@ struct na_plugin {
      * leave a partly made class there, which the core then hands to finalize. Of a failure the user
      * reads the status and one line: the last one that this call has logged, in the calling thread,
      * at NA_PLUGIN_LOG_ERROR, whatever log level is set (up to 255 bytes). So say there what was
-     * wrong, the value and what to do, and log nothing at that level behind it.
-     * [mandatory] [any thread]
+     * wrong, the value and what to do, and log nothing at that level behind it. Returns
+     * NA_PLUGIN_INVALID_ARG for an address or an option that is malformed, NA_PLUGIN_ADDRINUSE or
+     * NA_PLUGIN_ADDRNOTAVAIL for one to listen at that is taken or not ours, NA_PLUGIN_NODEV or
+     * NA_PLUGIN_PROTONOSUPPORT for what is not on this machine. [mandatory] [any thread]
      */
     int32_t (*initialize)(const struct na_plugin_init *init, struct na_host_class *host_class,
                           struct na_plugin_class **class_p, struct na_plugin_class_info *info);
@@ -411,7 +424,8 @@ struct na_plugin {
     /*
      * Frees a class whose contexts are destroyed, whose addresses and memory handles are freed
      * (what a caller forgot to free is freed here), also one that initialize left half made.
-     * [mandatory] [one at a time]
+     * Returns an error to have it reported; the class is gone all the same. [mandatory]
+     * [one at a time]
      */
     int32_t (*finalize)(struct na_plugin_class *na_class);
 
@@ -422,8 +436,9 @@ struct na_plugin {
      * message that was sent to the former one and not received, or while there was none, fails
      * (NA_PLUGIN_HOSTUNREACH) or is lost; one that was still under way may arrive at the new one.
      * `*context_p` is NULL on entry. After a failure the core does not look at it and calls neither
-     * context_stop nor context_destroy: unlike initialize, this frees what it has made.
-     * [mandatory] [one at a time]
+     * context_stop nor context_destroy: unlike initialize, this frees what it has made. Returns
+     * NA_PLUGIN_INVALID_ARG for an id that is too high, NA_PLUGIN_EXIST for one that is in use.
+     * context_destroy frees it. [mandatory] [one at a time]
      */
     int32_t (*context_create)(struct na_plugin_class *na_class,
                               struct na_host_context *host_context, uint32_t id,
@@ -436,34 +451,36 @@ struct na_plugin {
      * puts and gets where the fabric can be stopped; where it cannot, it may go on with that, even
      * though the operation has completed, until mem_deregister has returned. What a fabric goes on
      * with is the plugin's to keep, and to free in polls of other contexts or in finalize; this
-     * call waits for neither the fabric nor a peer. Idempotent.
-     * [mandatory] [one at a time] [may not block]
+     * call waits for neither the fabric nor a peer. Idempotent. Returns an error to have it logged;
+     * context_destroy follows all the same. [mandatory] [one at a time] [may not block]
      */
     int32_t (*context_stop)(struct na_plugin_context *context);
 
     /*
      * Second half of closing: frees a stopped context. No operation of it is outstanding. It may
      * wait for a tenth of a second, so that what the fabric works on ends and peers are told.
-     * [mandatory] [one at a time]
+     * Returns an error to have it logged; the context is gone all the same. [mandatory]
+     * [one at a time]
      */
     int32_t (*context_destroy)(struct na_plugin_context *context);
 
     /*
-     * Prepares the private part of a new operation; undone by op_finalize.
-     * [optional: the zero-filled bytes are used as they are] [any thread] [may not block]
+     * Prepares the private part of a new operation; undone by op_finalize. Returns an error when
+     * there cannot be such an operation: op_finalize is not called then. [optional: the zero-filled
+     * bytes are used as they are] [any thread] [may not block]
      */
     int32_t (*op_initialize)(struct na_plugin_class *na_class, void *op);
     void (*op_finalize)(struct na_plugin_class *na_class, void *op);
 
     /*
      * Makes an address from its string form (`class+protocol://...`, or what follows "://").
-     * Refuses a malformed string (NA_PLUGIN_INVALID_ARG). A peer that can be seen not to exist is
-     * an error here (NA_PLUGIN_NOENTRY, NA_PLUGIN_HOSTUNREACH); otherwise the first operation
-     * fails. The address of a class that does not listen (na_plugin_init.listen 0), which is the
-     * source of its messages, is looked up like any other; a peer that knows it from such a message
-     * can answer, and one that knows only the string may find that its operations arrive or fail
-     * with NA_PLUGIN_HOSTUNREACH, as the fabric can: a caller must not count on either.
-     * [mandatory] [any thread]
+     * `*addr_p` is one reference, which ends in addr_free. Returns NA_PLUGIN_INVALID_ARG for a
+     * malformed string. A peer that can be seen not to exist is an error here (NA_PLUGIN_NOENTRY,
+     * NA_PLUGIN_HOSTUNREACH); otherwise the first operation fails. The address of a class that does
+     * not listen (na_plugin_init.listen 0), which is the source of its messages, is looked up like
+     * any other; a peer that knows it from such a message can answer, and one that knows only the
+     * string may find that its operations arrive or fail with NA_PLUGIN_HOSTUNREACH, as the fabric
+     * can: a caller must not count on either. [mandatory] [any thread]
      */
     int32_t (*addr_lookup)(struct na_plugin_class *na_class, const char *name,
                            struct na_plugin_addr **addr_p);
@@ -471,17 +488,29 @@ struct na_plugin {
     /* Drops one reference. [mandatory] [any thread] [may not block] */
     void (*addr_free)(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
 
-    /* Adds one reference, or copies. [mandatory] [any thread] [may not block] */
+    /*
+     * Adds one reference, or copies: `*addr_p` ends in an addr_free of its own. Returns
+     * NA_PLUGIN_NOMEM when there is no memory for that. [mandatory] [any thread] [may not block]
+     */
     int32_t (*addr_dup)(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
                         struct na_plugin_addr **addr_p);
 
-    /* The address of the class itself, one reference. [mandatory] [any thread] [may not block] */
+    /*
+     * Returns NA_PLUGIN_SUCCESS and the address of the class itself in `*addr_p`: one reference,
+     * which ends in addr_free. [mandatory] [any thread] [may not block]
+     */
     int32_t (*addr_self)(struct na_plugin_class *na_class, struct na_plugin_addr **addr_p);
 
-    /* 1 when it is the class's own address. [mandatory] [any thread] [may not block] */
+    /*
+     * Returns 1 when it is the class's own address, 0 otherwise. [mandatory] [any thread]
+     * [may not block]
+     */
     uint32_t (*addr_is_self)(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
 
-    /* 1 when both mean the same endpoint. [mandatory] [any thread] [may not block] */
+    /*
+     * Returns 1 when both mean the same endpoint, 0 otherwise. [mandatory] [any thread]
+     * [may not block]
+     */
     uint32_t (*addr_compare)(struct na_plugin_class *na_class, struct na_plugin_addr *addr1,
                              struct na_plugin_addr *addr2);
 
@@ -495,37 +524,41 @@ struct na_plugin {
 
     /*
      * The peer behind the address will not come back: its resources may go when the last reference
-     * does. [optional: nothing] [any thread] [may not block]
+     * does. Returns NA_PLUGIN_SUCCESS, also when there is nothing to do. [optional: nothing]
+     * [any thread] [may not block]
      */
     int32_t (*addr_set_remove)(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
 
     /*
-     * Memory for message buffers, with what the fabric wants to know of it in `*data_p`; every
-     * message call gets both back. [optional: page-aligned memory for large, cache-line-aligned for
-     * small buffers, data NULL] [any thread] [may not block]
+     * Returns memory for message buffers, which msg_buf_free frees, or NULL; `*data_p` is what the
+     * fabric wants to know of it, and belongs to the buffer: every message call gets both back.
+     * [optional: page-aligned memory for large, cache-line-aligned for small buffers, data NULL]
+     * [any thread] [may not block]
      */
     void *(*msg_buf_alloc)(struct na_plugin_class *na_class, uint64_t size, uint32_t flags,
                            void **data_p);
     void (*msg_buf_free)(struct na_plugin_class *na_class, void *buf, void *data);
 
     /*
-     * Writes the plugin's header at the front of a send buffer, once for each buffer.
-     * [optional: nothing; required when a header size is not 0] [any thread] [may not block]
+     * Writes the plugin's header at the front of a send buffer, once for each buffer. Returns
+     * NA_PLUGIN_OVERFLOW when `size` is too small for it. [optional: nothing; required when a
+     * header size is not 0] [any thread] [may not block]
      */
     int32_t (*msg_init_unexpected)(struct na_plugin_class *na_class, void *buf, uint64_t size);
     int32_t (*msg_init_expected)(struct na_plugin_class *na_class, void *buf, uint64_t size);
 
     /*
      * Sends a message that matches no particular receive, to context `dest_id` of `dest`. The core
-     * has checked size and tag against the class's limits. Messages of one context to one context
-     * arrive in the order of the calls that accepted them; unexpected and expected ones share that
-     * order. Between messages that differ in either context there is no order.
-     * When resources run out the plugin queues the operation and retries in poll, or, if told so by
-     * NA_PLUGIN_PROGRESS_NO_RETRY, returns NA_PLUGIN_AGAIN. A message that finds no posted receive
-     * waits at the destination or holds back its sender, within a bound; it is not dropped. Up to
-     * that bound expected messages get past those that wait. Once it is reached, whatever comes
-     * after may be held back until a receive is posted, expected messages and other senders
-     * included: a caller that waits for those has to post receives for unexpected ones.
+     * has checked size and tag against the class's limits. Returns NA_PLUGIN_HOSTUNREACH for a peer
+     * that is known to be gone, NA_PLUGIN_FAULT for a context that was stopped. Messages of one
+     * context to one context arrive in the order of the calls that accepted them; unexpected and
+     * expected ones share that order. Between messages that differ in either context there is no
+     * order. When resources run out the plugin queues the operation and retries in poll, or, if
+     * told so by NA_PLUGIN_PROGRESS_NO_RETRY, returns NA_PLUGIN_AGAIN. A message that finds no
+     * posted receive waits at the destination or holds back its sender, within a bound; it is not
+     * dropped. Up to that bound expected messages get past those that wait. Once it is reached,
+     * whatever comes after may be held back until a receive is posted, expected messages and other
+     * senders included: a caller that waits for those has to post receives for unexpected ones.
      * [mandatory] [any thread] [may not block]
      */
     int32_t (*msg_send_unexpected)(struct na_plugin_context *context, void *op, const void *buf,
@@ -534,15 +567,16 @@ struct na_plugin {
 
     /*
      * Posts a buffer for one unexpected message from anybody; posted receives are filled in order.
-     * A message larger than the buffer completes it with NA_PLUGIN_MSGSIZE.
-     * [mandatory] [any thread] [may not block]
+     * A message larger than the buffer completes it with NA_PLUGIN_MSGSIZE. Returns NA_PLUGIN_FAULT
+     * for a context that was stopped. [mandatory] [any thread] [may not block]
      */
     int32_t (*msg_recv_unexpected)(struct na_plugin_context *context, void *op, void *buf,
                                    uint64_t size, void *data);
 
     /*
      * Sends a message to a receive that names us and the tag and that was posted before. Without
-     * one the destination drops it. [mandatory] [any thread] [may not block]
+     * one the destination drops it. Returns as msg_send_unexpected. [mandatory] [any thread]
+     * [may not block]
      */
     int32_t (*msg_send_expected)(struct na_plugin_context *context, void *op, const void *buf,
                                  uint64_t size, void *data, struct na_plugin_addr *dest,
@@ -550,8 +584,8 @@ struct na_plugin {
 
     /*
      * Posts a buffer for the expected message with `tag` from context `source_id` of `source`.
-     * Among receives for the same source and tag the first posted is filled first.
-     * [mandatory] [any thread] [may not block]
+     * Among receives for the same source and tag the first posted is filled first. Returns as
+     * msg_send_unexpected. [mandatory] [any thread] [may not block]
      */
     int32_t (*msg_recv_expected)(struct na_plugin_context *context, void *op, void *buf,
                                  uint64_t size, void *data, struct na_plugin_addr *source,
@@ -559,7 +593,8 @@ struct na_plugin {
 
     /*
      * Describes `length` bytes at `base`, which remote sides may access as `flags` say. Does not
-     * touch the memory. [optional: no RMA] [any thread] [may not block]
+     * touch the memory. `*mem_p` ends in mem_destroy. Returns NA_PLUGIN_INVALID_ARG for memory that
+     * does not lie in the address space. [optional: no RMA] [any thread] [may not block]
      */
     int32_t (*mem_create)(struct na_plugin_class *na_class, void *base, uint64_t length,
                           uint32_t flags, struct na_plugin_mem **mem_p);
@@ -571,18 +606,22 @@ struct na_plugin {
      * Makes the memory accessible to peers and to local operations, until mem_deregister. After
      * deregistration no remote access succeeds where the fabric can enforce it, and puts and gets
      * of stopped contexts do not touch it. So mem_deregister may have to wait: for some seconds at
-     * most, also when a peer stands still; then the connection to that peer is broken.
-     * [optional: success] [any thread]
+     * most, also when a peer stands still; then the connection to that peer is broken. Returns
+     * NA_PLUGIN_OPNOTSUPPORTED for a kind of memory that the class cannot use. [optional: success]
+     * [any thread]
      */
     int32_t (*mem_register)(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
                             uint32_t mem_type, uint64_t device);
     int32_t (*mem_deregister)(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 
     /*
-     * The form in which a registered handle travels: its size, writing it, and making a remote
-     * handle of it. Length and access flags travel beside it and are checked by the core;
-     * everything in `buf` comes from another process and must be checked. [with mem_create] [any
-     * thread] [may not block]
+     * The form in which a registered handle travels: mem_serialize_size returns its size,
+     * mem_serialize writes it, and mem_deserialize makes a remote handle of it, which ends in
+     * mem_destroy. mem_serialize returns NA_PLUGIN_OVERFLOW for too small a buffer and
+     * NA_PLUGIN_INVALID_ARG for a handle that is not registered, mem_deserialize
+     * NA_PLUGIN_PROTOCOL_ERROR for bytes that are no handle. Length and access flags travel beside
+     * it and are checked by the core; everything in `buf` comes from another process and must be
+     * checked. [with mem_create] [any thread] [may not block]
      */
     uint64_t (*mem_serialize_size)(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
     int32_t (*mem_serialize)(struct na_plugin_class *na_class, struct na_plugin_mem *mem, void *buf,
@@ -594,9 +633,9 @@ struct na_plugin {
      * Copies `length` bytes between a registered local and a deserialized remote handle of context
      * `remote_id` of `remote`: put writes there, get reads from there. Completes when the local
      * memory may be reused and, for put, when the data is visible to the target. The core has
-     * checked both ranges, the flags and max_rma_size; length is not 0. Queues and retries like a
-     * send.
-     * [optional: NA_PLUGIN_OPNOTSUPPORTED; with mem_create] [any thread] [may not block]
+     * checked both ranges, the flags and max_rma_size; length is not 0. Queues, retries and returns
+     * like a send. [optional: NA_PLUGIN_OPNOTSUPPORTED; with mem_create] [any thread]
+     * [may not block]
      */
     int32_t (*put)(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
                    uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
@@ -611,31 +650,32 @@ struct na_plugin {
      * another call or a thread of the plugin's own has completed may be added by a later poll, once
      * as well, or not at all: the core takes completions from its queue and not from this number.
      * When another thread is polling the context already it may return at once with nothing.
-     * [mandatory] [any thread] [may not block]
+     * Returns an error only when the whole class cannot go on. [mandatory] [any thread]
+     * [may not block]
      */
     int32_t (*poll)(struct na_plugin_context *context, uint32_t *count);
 
     /*
-     * Like poll, but waits up to `timeout_ms` for something to complete or for wake. Nothing in
-     * that time is NA_PLUGIN_TIMEOUT. [optional: the core waits on the descriptor of poll_get_fd,
-     * or polls and backs off] [any thread]
+     * Like poll, but waits up to `timeout_ms` for something to complete or for wake. Returns as
+     * poll, and NA_PLUGIN_TIMEOUT when there was nothing in that time. [optional: the core waits on
+     * the descriptor of poll_get_fd, or polls and backs off] [any thread]
      */
     int32_t (*poll_wait)(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *count);
 
     /*
-     * A descriptor that polls readable when poll has something to do, or a thread of the plugin's
-     * own has completed something, provided poll_try_wait said so before; the plugin keeps it.
-     * Negative when this class has none (busy mode).
-     * [optional: none] [any thread] [may not block]
+     * Returns a descriptor that polls readable when poll has something to do, or a thread of the
+     * plugin's own has completed something, provided poll_try_wait said so before; the plugin keeps
+     * it. Returns -1 when this class has none (busy mode). [optional: none] [any thread]
+     * [may not block]
      */
     int32_t (*poll_get_fd)(struct na_plugin_context *context);
 
     /*
-     * 1 when it is safe to sleep on the descriptor: whatever arrives from now on makes it readable,
-     * until the next poll. 0 when there is something to poll for, or it is not known whether there
-     * is: the caller polls at once and asks again, so that a 0 too many costs a poll, and one that
-     * never becomes 1 a processor. After a 1 too many the caller may sleep for as long as it
-     * likes beside work that waits. [optional: 1] [any thread] [may not block]
+     * Returns 1 when it is safe to sleep on the descriptor: whatever arrives from now on makes it
+     * readable, until the next poll. Returns 0 when there is something to poll for, or it is not
+     * known whether there is: the caller polls at once and asks again, so that a 0 too many costs a
+     * poll, and one that never becomes 1 a processor. After a 1 too many the caller may sleep for
+     * as long as it likes beside work that waits. [optional: 1] [any thread] [may not block]
      */
     uint32_t (*poll_try_wait)(struct na_plugin_context *context);
 
@@ -647,19 +687,21 @@ struct na_plugin {
      * it would. Once it has completed, the caller's memory is its own again: a receive that was
      * half filled is written to no more. Of a put that completes as cancelled any part may be at
      * the target, and what is under way may still be written there afterwards, until the target
-     * deregisters the memory. A send that completes as cancelled does not arrive. Success means
-     * that the request was noted, also when the operation completed meanwhile. The core calls it
-     * only for operations that it knows to be outstanding when it looks, so the completion may have
-     * been reported a moment ago, and the memory been freed: compare `op` with the addresses of the
+     * deregisters the memory. A send that completes as cancelled does not arrive. Returns
+     * NA_PLUGIN_SUCCESS when the request was noted, also when the operation completed meanwhile,
+     * and NA_PLUGIN_OPNOTSUPPORTED when it cannot be cancelled. The core calls it only for
+     * operations that it knows to be outstanding when it looks, so the completion may have been
+     * reported a moment ago, and the memory been freed: compare `op` with the addresses of the
      * operations that the plugin holds, and read nothing through it before one of them is equal. A
      * core that finds cancel_trusted calls that instead. [mandatory] [any thread] [may not block]
      */
     int32_t (*cancel)(struct na_plugin_context *context, void *op);
 
     /*
-     * The table of an optional family (ids below, or a vendor's own prefixed with its domain, such
-     * as "com.example.atomics/1"), or NULL. It begins with struct na_plugin_extension.
-     * [optional: no extensions] [any thread] [may not block]
+     * Returns the table of an optional family (ids below, or a vendor's own prefixed with its
+     * domain, such as "com.example.atomics/1"), which lives as long as the process, or NULL. It
+     * begins with struct na_plugin_extension. [optional: no extensions] [any thread]
+     * [may not block]
      */
     const void *(*get_extension)(const char *id);
 
@@ -689,10 +731,10 @@ struct na_plugin {
     const char *const *option_names;
 
     /*
-     * What the class can do with one peer: those of the capabilities of its na_plugin_class_info
-     * that hold for this address, such as NA_PLUGIN_CAP_RMA_NATIVE where a transfer with one peer
-     * needs its help, and with another one does not. It may find that out in this call; what it
-     * has said may change as long as the peer was not heard of. Since 1.2.
+     * Returns what the class can do with one peer: those of the capabilities of its
+     * na_plugin_class_info that hold for this address, such as NA_PLUGIN_CAP_RMA_NATIVE where a
+     * transfer with one peer needs its help, and with another one does not. It may find that out in
+     * this call; what it has said may change as long as the peer was not heard of. Since 1.2.
      * [optional: those of the class] [any thread] [may not block]
      */
     uint64_t (*addr_capabilities)(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
@@ -722,7 +764,9 @@ struct na_plugin_extension {
  * A helper, and what holds the layout
  */
 
-/* Formats one log line and hands it to the core; costs one call when the level is off. */
+/*
+ * Formats one log line and hands it to the core; costs one call when the level is off. [any thread]
+ */
 static inline void na_plugin_log(const struct na_host *host, uint32_t level, const char *plugin,
                                  const char *function, uint32_t line, const char *format, ...)
     NA_PLUGIN_PRINTF(6, 7);

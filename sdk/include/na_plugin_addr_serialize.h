@@ -18,10 +18,23 @@ extern "C" {
 
 struct na_plugin_addr_serialize {
     struct na_plugin_extension extension;
+
+    /* Returns the bytes that addr_serialize writes. [any thread] [may not block] */
     uint64_t (*addr_serialize_size)(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
+
+    /*
+     * Writes an address into `size` bytes at `buf`. Returns NA_PLUGIN_OVERFLOW when these are too
+     * few. [any thread] [may not block]
+     */
     int32_t (*addr_serialize)(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
                               void *buf, uint64_t size);
-    /* `buf` comes from another process: check all of it. */
+
+    /*
+     * Makes an address of such bytes: `*addr_p` is one reference, which ends in addr_free. `flags`
+     * are the caller's, 0 so far. `buf` comes from another process: check all of it. Returns
+     * NA_PLUGIN_PROTOCOL_ERROR when it is no address, NA_PLUGIN_NOENTRY when nobody has that one
+     * any more. [any thread]
+     */
     int32_t (*addr_deserialize)(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                                 uint64_t flags, struct na_plugin_addr **addr_p);
 };

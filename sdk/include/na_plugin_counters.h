@@ -19,7 +19,8 @@ extern "C" {
 
 /* Takes one counter: how often something has happened since the class was opened. `name` is made of
  * at most 32 lower-case letters, digits and "_"; na_<plugin>_ is put before it, and the whole has
- * at most 47 bytes. Others are left out, with a line in the log; so are, silently, more than 24. */
+ * at most 47 bytes. Others are left out, with a line in the log; so are, silently, more than 24.
+ * `name` is copied. [one at a time] */
 typedef void (*na_plugin_counter_fn)(void *arg, const char *name, uint64_t value);
 
 struct na_plugin_counters {

@@ -26,7 +26,11 @@ struct na_plugin_mem_segments {
     struct na_plugin_extension extension;
     uint64_t max_segments; /* at least 2 */
 
-    /* As mem_create; the handle's offsets run through the segments as if they were joined. */
+    /*
+     * As mem_create, and returns the same: `*mem_p` ends in mem_destroy. The handle's offsets run
+     * through the segments as if they were joined; the array is the caller's. [any thread]
+     * [may not block]
+     */
     int32_t (*mem_create_segments)(struct na_plugin_class *na_class,
                                    const struct na_plugin_segment *segments, uint64_t count,
                                    uint32_t flags, struct na_plugin_mem **mem_p);

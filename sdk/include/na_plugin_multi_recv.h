@@ -22,7 +22,8 @@ struct na_plugin_multi_recv {
     /*
      * Posts a buffer that unexpected messages fill one after the other, each reported by
      * op_complete_multi_recv, until less than the largest unexpected message fits. Multi-receives
-     * and single receives of a context are one queue in posting order. [any thread] [may not block]
+     * and single receives of a context are one queue in posting order. Returns as
+     * msg_recv_unexpected. [any thread] [may not block]
      */
     int32_t (*msg_multi_recv_unexpected)(struct na_plugin_context *context, void *op, void *buf,
                                          uint64_t size, void *data);

@@ -21,7 +21,7 @@ extern "C" {
  * Takes a peer that is lost: its process has ended, it has closed its endpoint, another process has
  * taken its place, or there is no way to it any more. `addr` is a reference to it which passes to
  * the core (it ends in addr_free), `status` the one with which operations fail that wait for it
- * (NA_PLUGIN_HOSTUNREACH). Never calls back into the plugin, so locks may be held.
+ * (NA_PLUGIN_HOSTUNREACH). Never calls back into the plugin, so locks may be held. [any thread]
  */
 typedef void (*na_plugin_peer_lost_fn)(void *arg, struct na_plugin_addr *addr, int32_t status);
 
@@ -36,8 +36,8 @@ struct na_plugin_peer_events {
      * called in any function of the table, or in a thread of the plugin's own; the class is polled,
      * and who sleeps in poll_wait or on the descriptor wakes in time to notice. With `report` NULL
      * it ends: none is called, or still runs in another thread, when this returns. The plugin
-     * watches nobody for it as long as nobody asks. NA_PLUGIN_OPNOTSUPPORTED where a class of it
-     * cannot. [any thread] [may not block]
+     * watches nobody for it as long as nobody asks. Returns NA_PLUGIN_OPNOTSUPPORTED where a class
+     * of it cannot. [any thread] [may not block]
      */
     int32_t (*peer_events_set)(struct na_plugin_class *na_class, na_plugin_peer_lost_fn report,
                                void *arg);

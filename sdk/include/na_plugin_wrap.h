@@ -29,14 +29,18 @@ struct na_plugin_wrap_candidate {
     const struct na_plugin_offer *offer; /* as the plugin reported it; during the call */
 };
 
-/* Takes one candidate during na_plugin_wrap.select; anything but success ends the selection. */
+/*
+ * Takes one candidate during na_plugin_wrap.select. Returns NA_PLUGIN_SUCCESS, or what select is to
+ * return at once. [one at a time]
+ */
 typedef int32_t (*na_plugin_wrap_candidate_fn)(void *arg,
                                                const struct na_plugin_wrap_candidate *candidate);
 
 /*
  * Where the reports about operations of op_create go, with the meaning that the functions of struct
  * na_host have. `arg` is that of op_create. The other plugin may hold locks while it calls these:
- * they must not call back into it. Frozen.
+ * they must not call back into it. The last one returns what that of na_host returns. [any thread]
+ * Frozen.
  */
 struct na_plugin_wrap_events {
     void (*complete)(void *arg, int32_t status);
@@ -60,9 +64,10 @@ struct na_plugin_wrap {
                       char *reason, uint64_t reason_size);
 
     /*
-     * An operation for calls of `plugin`: its private part, zero-filled, op_size bytes at op_align.
-     * op_initialize and op_finalize are left to the caller. `events` must stay valid as long as the
-     * operation does. NULL without memory. [any thread] [may not block]
+     * Returns an operation for calls of `plugin`, which op_destroy frees: its private part,
+     * zero-filled, op_size bytes at op_align. op_initialize and op_finalize are left to the caller.
+     * `events` must stay valid as long as the operation does. NULL without memory. [any thread]
+     * [may not block]
      */
     void *(*op_create)(const struct na_plugin *plugin, const struct na_plugin_wrap_events *events,
                        void *arg);
@@ -72,9 +77,10 @@ struct na_plugin_wrap {
 
     /*
      * Divides the address of an init string as the core does for `plugin`, in place: `address` ends
-     * where the options begin, and `*options_p` is na_plugin_init.options, NULL for none.
-     * NA_PLUGIN_INVALID_ARG, and `reason` (of `reason_size` bytes) says why, when an option is not
-     * one of the plugin's, is given twice or has no "=". Since 1.2. [any thread] [may not block]
+     * where the options begin, and `*options_p`, which stays a part of it, is
+     * na_plugin_init.options, NULL for none. Returns NA_PLUGIN_INVALID_ARG, and `reason` (of
+     * `reason_size` bytes) says why, when an option is not one of the plugin's, is given twice or
+     * has no "=". Since 1.2. [any thread] [may not block]
      */
     int32_t (*options_split)(const struct na_plugin *plugin, char *address, const char **options_p,
                              char *reason, uint64_t reason_size);

@@ -30,7 +30,7 @@ extern "C" {
  * Get the id of this host. It is the kernel's boot id, so that processes in different containers of
  * one machine agree; where that cannot be read, one derived from the machine id or the host name.
  *
- * \param id_p  receives the id
+ * \param id_p [OUT]  receives the id
  *
  * \return NA_SUCCESS; NA_INVALID_ARG if id_p is NULL; NA_NOENTRY if the machine tells nothing about
  *         itself
@@ -42,8 +42,8 @@ NA_PUBLIC na_return_t NA_SM_Host_id_get(na_sm_id_t *id_p);
 /**
  * Write a host id as a string, in the form 8-4-4-4-12 of lower-case hexadecimal digits.
  *
- * \param id      the id
- * \param string  receives NA_SM_HOST_ID_LEN characters and a null
+ * \param id [IN]       the id
+ * \param string [OUT]  receives NA_SM_HOST_ID_LEN characters and a null
  *
  * \return NA_SUCCESS; NA_INVALID_ARG if string is NULL
  *
@@ -54,8 +54,8 @@ NA_PUBLIC na_return_t NA_SM_Host_id_to_string(na_sm_id_t id, char *string);
 /**
  * Read a host id from a string that NA_SM_Host_id_to_string() wrote.
  *
- * \param string  NA_SM_HOST_ID_LEN characters and a null
- * \param id_p    receives the id; not touched on error
+ * \param string [IN]  NA_SM_HOST_ID_LEN characters and a null
+ * \param id_p [OUT]   receives the id; not touched on error
  *
  * \return NA_SUCCESS; NA_INVALID_ARG if a pointer is NULL; NA_PROTOCOL_ERROR if the string has not
  *         that form
@@ -67,8 +67,8 @@ NA_PUBLIC na_return_t NA_SM_String_to_host_id(const char *string, na_sm_id_t *id
 /**
  * Copy a host id.
  *
- * \param dst_p  receives the copy
- * \param src    the id
+ * \param dst_p [OUT]  receives the copy
+ * \param src [IN]     the id
  *
  * Any thread. \since 1.0
  */

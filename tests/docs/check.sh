@@ -3,10 +3,10 @@
 # What holds of the documentation without a build:
 #     check.sh CHECK [FOLDER]
 # FOLDER has the pages as they are installed; without it they are those of the tree. CHECK is one of
-#     functions   public functions say what they return, which threads may call them, since when
+#     functions   public functions, those of the plugin ABI and those of the kit say what a caller has to know
 #     links       links between files lead somewhere, as do those to headings
 #     beginnings  a page begins with a paragraph of what it is for
-#     code        each block of C, C++, CMake and Meson in docs/ is a part of a file in examples/, as it stands there; and each
+#     code        each block of C, C++, CMake and Meson in a page is a part of a file in examples/, as it stands there; and each
 #                 of these files has a page that shows a part of it and links to it
 #     blocks      each block of commands runs in a test, or tests/docs/not_run.txt says why not
 #     inside      files, functions, structures, macros and tests that docs/architecture.md names are there, where it says; who
@@ -16,11 +16,13 @@
 #     versions    the release has one number, also where packages say it; docs/upgrading.md has those of what travels
 #     messages    docs/messages.md has a row for each message of level error and warning, and none for others; those that
 #                 docs/upgrading.md quotes are there
+#     options     variables of the environment, options of init strings and of tools, and counters are in a page, and no others
 #     performance tables and pictures of docs/performance.md are those that its data give
 #     words       spelling, words that docs/glossary.md has others for, in pages and in the prose of sources, and its terms
 set -euo pipefail
 cd "${2:-$(dirname "$0")/../..}"
 failures=0
+fences='c|cpp|cmake|meson' # kinds of blocks that are parts of examples
 pages=(README.md CONTRIBUTING.md SECURITY.md examples/README.md docs/*.md docs/transports/*.md)
 
 fail() {
@@ -32,21 +34,26 @@ functions() {
     local line
     while read -r line; do
         fail "$line"
-    done < <(awk -f tests/docs/functions.awk sdk/include/mercury*.h sdk/include/na.h \
-        sdk/include/na_ext.h sdk/include/na_mpi.h sdk/include/na_sm.h)
+    done < <(
+        awk -v least=400 -f tests/docs/functions.awk sdk/include/mercury*.h sdk/include/na.h sdk/include/na_ext.h \
+            sdk/include/na_mpi.h sdk/include/na_sm.h dropin/include/*.h $(find sdk/src -name '*.c')
+        awk -v least=65 -f tests/docs/plugin_functions.awk abi-tests/v1.0/include/na_plugin.h sdk/include/na_plugin*.h
+        awk -v least=250 -f tests/docs/kit_functions.awk sdk/kit/*/kit_*.h
+    )
 }
 
-# The first line of each block that is neither a part of an example nor run by commands.sh, from the page
-# on, has a line in not_run.txt, "PAGE: FIRST LINE", below a comment that says why.
+# The first line of each block that is neither a part of an example, which `code` looks after, nor run by commands.sh, from
+# the page on, has a line in not_run.txt, "PAGE: FIRST LINE", below a comment that says why.
 blocks() {
-    local page run is_run entry heads known=tests/docs/not_run.txt
+    local page run skipped entry heads known=tests/docs/not_run.txt
     heads=$(mktemp)
     trap "rm -f '$heads'" EXIT
     run=$(sed -nE 's/^foreach\(page (.*)\)$/\1/p' tests/docs/CMakeLists.txt)
-    for page in "${pages[@]}"; do
-        [[ " $run " == *" $page "* ]] && is_run=1 || is_run=0
-        block_heads "$page" "$is_run"
+    for page in $(every_page); do
+        [[ " $run " == *" $page "* ]] && skipped="$fences|sh" || skipped=$fences
+        awk -f tests/docs/blocks.awk "$page" | sed -nE "/^($skipped): /!s|^[a-z]+: |$page: |p"
     done >"$heads"
+    [ "$(wc -l <"$heads")" -ge 30 ] || fail "$(wc -l <"$heads") blocks were found; blocks.awk fits the pages no more"
     while IFS= read -r entry; do
         grep -qxF -e "$entry" "$known" || fail "not run, and not in $known: $entry"
     done <"$heads"
@@ -55,15 +62,8 @@ blocks() {
     done < <(grep -vE '^(#|$)' "$known")
 }
 
-# Usage: block_heads <page> <1: its sh is run>
-block_heads() {
-    awk -v page="$1" -v run="$2" '
-        /^```/ && !fenced { fenced = 1; skip = /^```(c|cpp|cmake|meson)$/ || (/^```sh$/ && run); head = !skip; next }
-        /^```$/ { fenced = 0; last = ""; next }
-        fenced { if (head) print page ": " $0; head = 0; next }
-        /^    [^ ]/ && last == "" && !list { sub(/^ +/, ""); print page ": " $0; last = $0; next }
-        { last = $0 }
-        /^[^ ]/ { list = /^([-*]|[0-9]+\.) / }' "$1"
+every_page() {
+    find . -name '*.md' ! -path './build/*' ! -path './.git/*' -printf '%P\n' | sort
 }
 
 # Usage: headings <page>; the names that GitHub gives them.
@@ -103,17 +103,19 @@ beginnings() {
     done
 }
 
-# Lines are compared without their indentation. A block that several files have shows none of them.
+# Lines are compared without their indentation. A block that several files have shows none of them. The first block of the
+# README is a program of its own, which commands.sh compiles.
 code() {
     local page block files shown=
-    for page in docs/*.md docs/transports/*.md; do
+    for page in $(every_page); do
         while IFS= read -r -d '' block; do
             files=$(with_block "$block" examples/*.c examples/*.cpp examples/*.h examples/CMakeLists.txt examples/meson.build)
             [ -n "$files" ] || fail "$page: a block is in none of the examples: ${block:0:100}"
             ! grep -qF "/$files)" "$page" || shown+=" $files"
-        done < <(awk '/^```$/ && in_block { in_block = 0; printf "%s%c", text, 0; next }
+        done < <(awk -v kinds="$fences" -v skip="$([ "$page" != README.md ] || echo 1)" '
+            /^```$/ && in_block { in_block = 0; if (!skip) printf "%s%c", text, 0; skip = 0; next }
             in_block { text = text $0 "\n" }
-            /^```(c|cpp|cmake|meson)$/ { in_block = 1; text = "" }' "$page")
+            $0 ~ "^```(" kinds ")$" { in_block = 1; text = "" }' "$page")
     done
     for page in examples/*; do
         [[ $page == *.md || " $shown " == *" $page "* ]] || fail "no page of docs/ shows a part of $page and links to it"
@@ -302,12 +304,12 @@ versions_of_what_travels() {
     [ "$count" -ge 7 ] || fail "docs/releasing.md does not list the versions of what travels"
 }
 
-# The messages of these sources, and reasons that become a part of one, "file:line<tab>text" each. What na_conformance
-# says of a plugin is its report; messages.awk reads only what it says of its own command line.
+# The messages of these sources, and reasons that become a part of one, "file:line<tab>text" each. What a check of
+# na_conformance says, in a file of its own, is its report: the promise stands beside it. Of scripts one is installed.
 collect_messages() {
-    find sdk/src sdk/kit plugins tools -name '*.[ch]' \
-        \( ! -path 'tools/na_conformance/*' -o -name main.c -o -name options.c \) -print | sort |
+    find sdk/src sdk/kit plugins tools dropin/src -name '*.[ch]' ! -path 'tools/na_conformance/check*.c' -print | sort |
         xargs awk -f tests/docs/messages.awk
+    sed -nE 's/.*\bdie "(.*)".*/plugin-template\/rename.sh\t\1/p' plugin-template/rename.sh
 }
 
 # A message has a row when it contains a text in backticks of the row's first cell; a row has to say something in each cell,
@@ -316,7 +318,7 @@ collect_messages() {
 messages() {
     local collected complaints line
     collected=$(collect_messages)
-    [ "$(wc -l <<<"$collected")" -ge 900 ] ||
+    [ "$(wc -l <<<"$collected")" -ge 1200 ] ||
         fail "$(wc -l <<<"$collected") messages were found; messages.awk fits the sources no more"
     complaints=$(awk -F '\t' -v page=docs/messages.md -v others=tests/docs/not_messages.txt '
         BEGIN {
@@ -370,6 +372,84 @@ messages() {
     while read -r line; do
         grep -qF -e "$line" <<<"$collected" || fail "docs/upgrading.md quotes '$line', which no message says"
     done < <(sed -nE '/^\| over \|/,/^$/p' docs/upgrading.md | cut -d '|' -f 3 | grep -oE '`[^`]+`' | tr -d '`')
+}
+
+# Usage: missing <what to say> <list> <list>; each line of the first list is one of the second.
+missing() {
+    local name
+    while read -r name; do
+        fail "$1 $name"
+    done < <(comm -23 <(sort -u <<<"$2") <(sort -u <<<"$3") | grep . || true)
+}
+
+# What pages may name although no source does: variables of the libraries below, what is not defined on purpose, and options
+# of mpiexec, Slurm, Podman and programs of this tree that are not installed.
+libraries='FI_LOG_LEVEL|FI_GETWAIT|FI_CXI_DEFAULT_VNI|FI_VERBS_IFACE|UCX_LOG_LEVEL|[HN][GA]_HAS_DEBUG'
+programs='allow-run-as-root|build-arg|cap-add|cpu-bind|cpus-per-task|draw|gpu-bind|ipc|isolation|mca|mpi|ntasks-per-socket'
+programs+='|oversubscribe|shm-size|window'
+
+# What users may set, and what they may read: each is in a page, and what a page names is there.
+options() {
+    local sources text found known
+    sources=$(find sdk plugins tools dropin -name '*.[ch]')
+    text=$(cat "${pages[@]}" plugin-template/README.md | sed -E ':again; /\\$/ { N; s/\\\n/ /; b again }')
+    named_variables
+    named_options
+    named_tool_options
+    named_counters
+}
+
+# A call of getenv() that has no name in it takes one of a *_VARIABLE. Names of UCX are often without their beginning.
+named_variables() {
+    found=$(grep -ohE '(getenv|setenv)\("[A-Z_]+"|_VARIABLE +"[A-Z_]+"' $sources | cut -d '"' -f 2)
+    known=$(grep -ohE '\b[A-Z]+_[A-Z0-9_]+\b' <<<"$text")
+    [ "$(wc -l <<<"$found")" -ge 20 ] || fail "few variables were found; the pattern fits the sources no more"
+    missing "no page explains the variable" "$found" "$known"
+    missing "a page names what no source does:" \
+        "$(grep -E '^(AMALGAM|HG|NA|FI|UCX)_' <<<"$known" | grep -vxE "$libraries")" \
+        "$(grep -rohE '\b[A-Z]+_[A-Z0-9_]+' sdk plugins tools dropin cmake CMakeLists.txt
+            grep -ohE '"[A-Z_]+"' plugins/ucx/*.c | tr -d '"' | sed 's/^/UCX_/')"
+}
+
+# Of init strings.
+named_options() {
+    found=$(sed -nE 's/.*option(s|_names)\[\] = \{(.*)NULL\};/\2/p' $sources plugin-template/src/*.c | grep -oE '[a-z_]+'
+        sed -nE 's/^ *\{"([a-z_]+)", OPTION_.*/\1/p' plugins/fault/options.c)
+    [ "$(wc -l <<<"$found")" -ge 11 ] || fail "few options of init strings were found; the pattern fits the sources no more"
+    known=$(grep -oE '[`?&][a-z_]+[=`]' <<<"$text" | tr -d '`?&=')
+    missing "no page explains the option of an init string" "$found" "$known"
+    missing "a page has an option that no init string takes:" \
+        "$(grep -oE '[?&][a-z_]+=' <<<"$text" | tr -d '?&=' | grep -vx name)" "$found"
+}
+
+# The page of each is the help, which becomes a manual page; but of those between two processes of a tool.
+named_tool_options() {
+    local tool
+    for tool in hg_info hg_perf hg_cp na_conformance; do
+        found=$(sed -nE 's/^ *\{"([a-z-]+)", (no|required)_argument.*/--\1/p' tools/$tool/*options.c)
+        [ -n "$found" ] || fail "no options of $tool were found; the pattern fits the sources no more"
+        known=$(grep -E '^ *"    ' tools/$tool/*options.c | grep -oE -- '--[a-z-]+')
+        missing "$tool --help does not explain" "$(grep -vxE -e '--(address-fd|peer-.*)' <<<"$found")" "$known"
+        missing "$tool --help explains what it does not take:" "$known" "$found"
+        missing "a page has what $tool does not take:" \
+            "$(grep -oE "\b$tool\b[^\`|;&)]*" <<<"$text" | grep -oE -- ' --[a-z-]+' | tr -d ' ')" "$found"
+    done
+    missing "a page names an option that no tool has:" \
+        "$(grep -oE '`--[a-z-]+' <<<"$text" | tr -d '`' | grep -vxE -e "--($programs)")" \
+        "$(sed -nE 's/^ *\{"([a-z-]+)", (no|required)_argument.*/--\1/p' tools/*/*options.c)"
+}
+
+named_counters() {
+    found=$(sed -nE '/^struct hg_(diag|ext)_counters/,/^\}/s/^ *uint64_t ([a-z_]+);.*/\1/p' sdk/include/mercury*.h
+        sed -nE 's/^ *(FIRST|GROUP|GAUGE)\("([a-z_]+)".*/\2/p' sdk/src/metrics/prometheus.c
+        sed -nE 's/^ *\{"(na_[a-z_]+)", .*/\1/p' sdk/src/na/counters.c
+        grep -ohE '(\breport\(arg, |\[FAULT_[A-Z_]+\] = )"[a-z_]+"' $sources | sed -E 's/.*"(.*)"/na_<plugin>_\1/')
+    [ "$(wc -l <<<"$found")" -ge 90 ] || fail "$(wc -l <<<"$found") counters were found; the patterns fit the sources no more"
+    known=$(grep -oE '`[a-z_<>]+`' <<<"$text" | tr -d '`')
+    missing "no page explains the counter" "$found" "$known"
+    missing "a page names a counter that is not there:" \
+        "$(grep -E '_total$|^(rpc|bulk|sm|refused|forward|overflow|req|resp)_.*(_count|_bytes)$|^na_<plugin>_' <<<"$known" |
+            grep -v '<name>' | sed -E '/^na_/s/_total$//')" "$found"
 }
 
 performance() {

@@ -72,10 +72,12 @@ function token(text,    first) {
     if (text == "(") {
         depth++
         call[depth] = before
+        formats[depth] = 0
         is_log[depth] = is_log_call(before) || (depth > 1 && is_log[depth - 1])
         if (is_log_call(before)) {
             log_depth = depth
             is_quiet = before ~ /_(INFO|DEBUG)$/
+            has_name = before !~ /LOG/
             is_loud = strings = 0
         }
     } else if (text == ")") {
@@ -83,6 +85,8 @@ function token(text,    first) {
             flush_log()
         if (depth > 0)
             depth--
+    } else if (text == "stderr" && call[depth] == "fprintf") {
+        call[depth] = "tool_error"
     } else if (depth > 0 && is_log[depth] && text ~ /LOG_(LEVEL_)?(ERROR|WARNING)$/) {
         is_loud = 1
     } else if (depth > 0 && is_log[depth] && text ~ /LOG_(LEVEL_)?(INFO|DEBUG)$/) {
@@ -108,14 +112,14 @@ function finish(    i) {
     for (i = 1; i <= depth; i++)
         if (call[i] in others)
             return
-    say(place, joined, 1)
+    say(place, joined, depth == 0 || call[depth] != "tool_error" || formats[depth]++ > 0)
 }
 
 # Strings behind the format are parts of the message, and reasons when they are sentences.
 function flush_log(    i) {
     if (!is_quiet || is_loud)
         for (i = 1; i <= strings; i++)
-            say(string_place[i], string[i], i == 1 ? 1 : 2)
+            say(string_place[i], string[i], i == 1 + has_name ? 0 : i == 1 ? 1 : 2)
     strings = log_depth = 0
 }
 

@@ -72,8 +72,9 @@ enum kit_seal_result {
 };
 
 /*
- * The secret of a text, with a reference; NULL for no text or an empty one. Takes a tenth of a
- * second and 64 MiB for each text that no class of the process has (Argon2id). Any thread.
+ * The secret of a text, with a reference, which ends in kit_auth_secret_close(); NULL for no text
+ * or an empty one. Takes a tenth of a second and 64 MiB for each text that no class of the process
+ * has (Argon2id). Any thread.
  *
  * NA_PLUGIN_SUCCESS, NA_PLUGIN_NOMEM, or NA_PLUGIN_IO_ERROR when libsodium does not work.
  */
@@ -103,9 +104,10 @@ void kit_auth_digest(uint8_t digest[KIT_AUTH_KEY], const void *first, uint64_t f
 void kit_auth_code(uint8_t code[KIT_AUTH_CODE], const void *key, uint64_t key_size,
                    const void *message, uint64_t size);
 
-/* In constant time. */
+/* True when both are the same; takes as long whether they are or not. */
 bool kit_auth_code_is_equal(const uint8_t a[KIT_AUTH_CODE], const uint8_t b[KIT_AUTH_CODE]);
 
+/* Overwrites memory that held a secret, in a way that no compiler leaves out. */
 void kit_auth_wipe(void *memory, uint64_t size);
 
 /*

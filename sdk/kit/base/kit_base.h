@@ -8,7 +8,7 @@
  * it is exported. It promises no binary compatibility, and needs none.
  *
  * Unless a function says something else it may be called by any thread, it does not block, and what
- * it is given stays the caller's. The status codes are those of na_plugin.h.
+ * it is given stays the caller's. The status codes are those of na_plugin.h. Since 1.1.
  */
 
 #ifndef KIT_BASE_H
@@ -50,7 +50,7 @@ int32_t kit_host_set(const struct na_host *host, const char **reason_p);
 #define KIT_LOG(level, plugin, ...) \
     na_plugin_log(kit_host, level, plugin, __func__, __LINE__, __VA_ARGS__)
 
-/* "NA_HOSTUNREACH": what a status is called, for the log. Never NULL. Since 1.1. */
+/* "NA_HOSTUNREACH": what a status is called, for the log. A constant, never NULL. Since 1.1. */
 const char *kit_status_name(int32_t status);
 
 /*
@@ -63,7 +63,10 @@ const char *kit_status_name(int32_t status);
 int32_t kit_option_get(const struct na_plugin_init *init, const char *name, char *value,
                        size_t size);
 
-/* auth_key_also and encrypt of a core that has them; NULL and false of another one. Since 1.1. */
+/*
+ * auth_key_also, which belongs to the caller of initialize, and encrypt of a core that has them;
+ * NULL and false of another one. Since 1.1.
+ */
 const char *kit_init_auth_key_also(const struct na_plugin_init *init);
 bool kit_init_encrypts(const struct na_plugin_init *init);
 
@@ -88,30 +91,33 @@ struct kit_link {
 #define kit_container(link, type, member) \
     ((type *) (void *) ((char *) (link) -offsetof(type, member)))
 
+/* Makes an empty list, or an element that is in none. */
 static inline void kit_list_init(struct kit_link *list)
 {
     list->next = list;
     list->prev = list;
 }
 
+/* True when nothing is in the list, and of an element when it is in none. */
 static inline bool kit_list_empty(const struct kit_link *list)
 {
     return list->next == list;
 }
 
-/* NULL when the list is empty. */
+/* The first element, which stays in the list; NULL when that is empty. */
 static inline struct kit_link *kit_list_first(const struct kit_link *list)
 {
     return list->next != list ? list->next : NULL;
 }
 
-/* NULL behind the last one. */
+/* The element behind that one, which stays in the list; NULL behind the last one. */
 static inline struct kit_link *kit_list_next(const struct kit_link *list,
                                              const struct kit_link *link)
 {
     return link->next != list ? link->next : NULL;
 }
 
+/* Puts an element behind another one, or behind the list itself: in front of all. */
 static inline void kit_list_insert_after(struct kit_link *place, struct kit_link *link)
 {
     link->prev = place;
@@ -120,11 +126,13 @@ static inline void kit_list_insert_after(struct kit_link *place, struct kit_link
     place->next = link;
 }
 
+/* Puts an element at the end. */
 static inline void kit_list_append(struct kit_link *list, struct kit_link *link)
 {
     kit_list_insert_after(list->prev, link);
 }
 
+/* Puts an element in front. */
 static inline void kit_list_prepend(struct kit_link *list, struct kit_link *link)
 {
     kit_list_insert_after(list, link);
@@ -137,6 +145,7 @@ static inline void kit_list_take(struct kit_link *link)
     link->next->prev = link->prev;
 }
 
+/* Takes an element out, which is in no list then; one that is in none stays as it is. */
 static inline void kit_list_remove(struct kit_link *link)
 {
     kit_list_take(link);
@@ -152,6 +161,7 @@ static inline void kit_list_start(struct kit_link *list, struct kit_link *link)
     list->prev = link;
 }
 
+/* True when the list has that element; looks at each of them. */
 static inline bool kit_list_contains(const struct kit_link *list, const void *element)
 {
     for (const struct kit_link *link = list->next; link != list; link = link->next)
@@ -189,7 +199,10 @@ struct kit_table {
  */
 int32_t kit_table_add(struct kit_table *table, void *object, uint64_t *id_p);
 
-/* The object of that id, NULL when there is none. The id may come from the wire. Since 1.1. */
+/*
+ * The object of that id, still its owner's, NULL when there is none. The id may come from the wire.
+ * Since 1.1.
+ */
 void *kit_table_find(const struct kit_table *table, uint64_t id);
 
 /* Takes an object out of the table; one that is not in there does no harm. Since 1.1. */
@@ -222,10 +235,13 @@ struct kit_keys {
  */
 int32_t kit_key_draw(struct kit_key *key);
 
-/* The same out of a stock, which is filled up when it is empty. Zero-filled it is empty. */
+/*
+ * The same out of a stock, which is filled up when it is empty; returns as kit_key_draw().
+ * Zero-filled it is empty.
+ */
 int32_t kit_key_take(struct kit_keys *keys, struct kit_key *key);
 
-/* Takes as long whether they differ early or late. */
+/* True when they are the same; takes as long whether they differ early or late. */
 static inline bool kit_key_is_equal(const struct kit_key *a, const struct kit_key *b)
 {
     return ((a->word[0] ^ b->word[0]) | (a->word[1] ^ b->word[1])) == 0;
@@ -296,6 +312,7 @@ static inline void kit_lock_take(struct kit_lock *lock)
         kit_lock_wait(lock);
 }
 
+/* Lets go of it, and wakes a thread that sleeps for it. Does not block. */
 static inline void kit_lock_drop(struct kit_lock *lock)
 {
     if (lock->is_elided)
@@ -432,7 +449,8 @@ int32_t kit_location_resolve_peer(const struct kit_location *location, uint32_t 
 
 /*
  * The same for names that kit_location_format() wrote, here or at a peer: what is no number is
- * refused and not looked up, since that asks others and waits for them. Does not block. Since 1.1.
+ * refused (NA_PLUGIN_INVALID_ARG) and not looked up, since that asks others and waits for them.
+ * Does not block. Since 1.1.
  */
 int32_t kit_location_resolve_formatted(const struct kit_location *location, uint32_t addr_format,
                                        struct sockaddr_storage *address, char *reason);

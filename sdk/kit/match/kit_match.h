@@ -141,7 +141,10 @@ static inline void kit_match_remove(struct kit_match *match, struct kit_recv *re
     kit_list_remove(&recv->link);
 }
 
-/* Where the next message of a multi-receive goes: there is room for one of max_message bytes. */
+/*
+ * Where the next message of a multi-receive goes, in its buffer, which is the core's: there is room
+ * for one of max_message bytes.
+ */
 static inline uint8_t *kit_match_place(const struct kit_recv *recv)
 {
     return recv->buf + recv->used;
@@ -177,12 +180,12 @@ static inline bool kit_match_is_pending(const struct kit_match *match)
     return match->first != NULL && !kit_list_empty(&match->receives);
 }
 
-/* The receive that is this operation; NULL when none of those posted is. */
+/* The receive that is this operation, which stays posted; NULL when none of those posted is. */
 struct kit_recv *kit_match_find(struct kit_match *match, const void *op);
 
 /*
  * The same without a search, for na_plugin.cancel_trusted: the operation begins with a kit_recv, of
- * which other uses of it overwrite the link alone.
+ * which other uses of it overwrite the link alone. It stays posted.
  */
 static inline struct kit_recv *kit_match_find_trusted(const struct kit_match *match, void *op)
 {
@@ -202,6 +205,7 @@ void kit_match_take_if(struct kit_match *match, bool (*is_meant)(struct kit_recv
 /* More buckets; without memory there are as many as before. Called by kit_match_post_expected(). */
 void kit_match_grow(struct kit_match *match);
 
+/* The list for expected receives of that source and tag; it belongs to the match. */
 static inline struct kit_link *kit_match_bucket(const struct kit_match *match, const void *source,
                                                 uint32_t source_id, uint32_t tag)
 {

@@ -110,19 +110,23 @@ struct kit_msg_ops {
      */
     void (*peer_abort)(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t silent_ms);
 
-    /* Memory for frames, when the fabric wants to know it. Optional, both. */
+    /*
+     * Memory for frames, when the fabric wants to know it: `*registration_p` is the plugin's until
+     * slab_deregister. NA_PLUGIN_SUCCESS, or an error, and there is no such frame. Optional, both.
+     */
     int32_t (*slab_register)(struct kit_endpoint *endpoint, void *base, uint64_t size,
                              void **registration_p);
     void (*slab_deregister)(struct kit_endpoint *endpoint, void *registration);
 
     /*
-     * Where the fabric tells which path a frame came over: the path that leads to a peer, NULL when
-     * there is none, and whether the sender over a path has introduced itself to the plugin by that
-     * name. A HELLO that does not come over the path of the peer that it names is dropped, with the
-     * frame that it is in. It is asked when the HELLO comes, also for names without a peer.
-     * Optional. A fabric that tells each frame's sender by its name, as one of datagrams does, has
-     * path_is_named alone: a path, which need not outlive kit_msg_frame_received(), is then any
-     * description of the sender, and no process has two names.
+     * Where the fabric tells which path a frame came over: the path that leads to a peer, which
+     * stays the plugin's, NULL when there is none, and whether the sender over a path has
+     * introduced itself to the plugin by that name. A HELLO that does not come over the path of the
+     * peer that it names is dropped, with the frame that it is in. It is asked when the HELLO
+     * comes, also for names without a peer. Optional. A fabric that tells each frame's sender by
+     * its name, as one of datagrams does, has path_is_named alone: a path, which need not outlive
+     * kit_msg_frame_received(), is then any description of the sender, and no process has two
+     * names.
      */
     const void *(*peer_path)(struct kit_endpoint *endpoint, const struct kit_peer *peer);
     bool (*path_is_named)(struct kit_endpoint *endpoint, const void *path, const char *name);
@@ -247,9 +251,9 @@ int32_t kit_msg_control_send(struct kit_endpoint *endpoint, struct kit_peer *pee
                              const void *data, uint64_t size);
 
 /*
- * The same of a record in two parts, which are up to kit_msg_control_most() bytes together: where
- * all is encrypted records are what bulk data go in, and may be as large as a frame, up to
- * KIT_CONTROL_LARGE.
+ * The same of a record in two parts (kit_msg_control_data() returns as kit_msg_control_send()),
+ * which are up to kit_msg_control_most() bytes together: where all is encrypted records are what
+ * bulk data go in, and may be as large as a frame, up to KIT_CONTROL_LARGE.
  */
 #define KIT_CONTROL_LARGE 16512u
 uint32_t kit_msg_control_most(const struct kit_endpoint *endpoint);
@@ -261,9 +265,9 @@ int32_t kit_msg_control_data(struct kit_endpoint *endpoint, struct kit_peer *pee
  */
 
 /*
- * The peer of that canonical name, made if it is new, with one reference. `raw` may be NULL. A
- * lookup of a known peer makes the next frame to it begin with a HELLO, so that a restarted process
- * is met as what it is.
+ * The peer of that canonical name, made if it is new, with one reference, which ends in addr_free.
+ * `raw` may be NULL. A lookup of a known peer makes the next frame to it begin with a HELLO, so
+ * that a restarted process is met as what it is.
  *
  * NA_PLUGIN_SUCCESS, NA_PLUGIN_INVALID_ARG when it is too long (logged), or NA_PLUGIN_NOMEM.
  */
@@ -372,7 +376,8 @@ int32_t kit_msg_cancel_trusted(struct na_plugin_context *context, void *op);
 
 /*
  * na.multi_recv/1, na.addr_serialize/1 (name, raw and incarnation, all checked), na.counters/1
- * (refused_key, malformed, stale, other_name) and na.peer_events/1; else NULL.
+ * (refused_key, malformed, stale, other_name) and na.peer_events/1, which live as long as the
+ * process; else NULL.
  */
 const void *kit_msg_get_extension(const char *id);
 

@@ -82,8 +82,8 @@ int32_t kit_region_register(struct kit_regions *regions, struct kit_region *regi
 void kit_region_deregister(struct kit_regions *regions, struct kit_region *region);
 
 /*
- * The region that a peer names. Every bit of the question may be forged. `access` is what the peer
- * wants to do, NA_PLUGIN_MEM_*; `offset` and `length` are bytes.
+ * The region that a peer names, which stays in the table. Every bit of the question may be forged.
+ * `access` is what the peer wants to do, NA_PLUGIN_MEM_*; `offset` and `length` are bytes.
  *
  * NA_PLUGIN_SUCCESS; NA_PLUGIN_PERMISSION when there is no such region, the key is another one, or
  * the region does not grant the access; NA_PLUGIN_OVERFLOW when the range does not lie in it.

@@ -52,7 +52,7 @@ void kit_remote_close(struct kit_endpoint *endpoint);
 /* ops.rma_start: the whole of a put or get. */
 int32_t kit_remote_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma);
 
-/* ops.rma_abandon. */
+/* ops.rma_abandon; true as kit_rma_abandon() is. */
 bool kit_remote_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status);
 
 /* ops.control: records of other types, and any without an engine, are dropped. */
@@ -71,6 +71,7 @@ int32_t kit_remote_start_part(struct kit_endpoint *endpoint, struct kit_msg_rma 
  * For struct kit_rma_ops; `owner` is the endpoint, `peer` a struct kit_peer
  */
 
+/* ops.control_send: returns what kit_msg_control_send() does. */
 int32_t kit_remote_control_send(void *owner, void *peer, const void *data, uint32_t size);
 
 /* `cookie` is the struct kit_msg_rma, which ends with `status`. */

@@ -41,6 +41,8 @@
  *   last release.
  * - Status values are the NA_PLUGIN_* constants.
  * - In the steady state nothing is allocated: objects come from pools that grow.
+ *
+ * Since 1.1.
  */
 
 #ifndef KIT_RMA_H
@@ -260,8 +262,8 @@ struct kit_rma_config {
  */
 
 /*
- * Makes the object. NA_PLUGIN_INVALID_ARG for a config out of range (logged), NA_PLUGIN_NOMEM,
- * NA_PLUGIN_IO_ERROR without random numbers.
+ * Makes the object, which kit_rma_close() frees. NA_PLUGIN_SUCCESS, NA_PLUGIN_INVALID_ARG for a
+ * config out of range (logged), NA_PLUGIN_NOMEM, NA_PLUGIN_IO_ERROR without random numbers.
  */
 int32_t kit_rma_open(const struct kit_rma_config *config, struct kit_rma **kit_rma_p);
 
@@ -293,7 +295,10 @@ void kit_rma_close(struct kit_rma *rma);
  * alone.
  */
 
-/* Describes memory. NA_PLUGIN_INVALID_ARG when it does not lie in the address space. */
+/*
+ * Describes memory; kit_rma_mem_destroy() frees *memory_p. NA_PLUGIN_SUCCESS, NA_PLUGIN_NOMEM, or
+ * NA_PLUGIN_INVALID_ARG when it does not lie in the address space.
+ */
 int32_t kit_rma_mem_create(struct kit_rma *rma, void *base, uint64_t length, uint32_t flags,
                            struct kit_region **memory_p);
 
@@ -313,7 +318,7 @@ bool kit_rma_mem_deregister(struct kit_rma *rma, struct kit_region *memory);
 
 /*
  * The same for a region that was taken out of the table by kit_region_deregister(): peers'
- * transfers of it end.
+ * transfers of it end. True: it is not touched any more.
  */
 bool kit_rma_region_leave(struct kit_rma *rma, const struct kit_region *region);
 
@@ -330,7 +335,10 @@ void *kit_rma_region_peer(const struct kit_rma *rma, const struct kit_region *re
 int32_t kit_rma_mem_serialize(struct kit_rma *rma, const struct kit_region *memory, void *buf,
                               uint64_t size);
 
-/* Makes a handle of it. NA_PLUGIN_PROTOCOL_ERROR when the bytes are none. */
+/*
+ * Makes a handle of it, which kit_rma_mem_destroy() frees. NA_PLUGIN_SUCCESS, NA_PLUGIN_NOMEM, or
+ * NA_PLUGIN_PROTOCOL_ERROR when the bytes are none.
+ */
 int32_t kit_rma_mem_deserialize(struct kit_rma *rma, const void *buf, uint64_t size,
                                 struct kit_region **memory_p);
 
@@ -351,9 +359,9 @@ struct kit_rma_request {
 };
 
 /*
- * Starts it. Success: ops.transfer_done follows, or with `*transfer_p` NULL it is done already, as
- * with a handle that came back to the process that made it. An error: it is over, and nothing
- * follows.
+ * Starts it. Success: ops.transfer_done follows, until which *transfer_p is valid, or with
+ * `*transfer_p` NULL it is done already, as with a handle that came back to the process that made
+ * it. An error: it is over, and nothing follows.
  */
 int32_t kit_rma_start(struct kit_rma *rma, const struct kit_rma_request *request,
                       struct kit_rma_transfer **transfer_p);
@@ -430,6 +438,7 @@ struct kit_rma_counters {
     uint64_t moved[KIT_RMA_MOVERS]; /* transfers of ours that were begun, by their mover */
 };
 
+/* Copies them. */
 void kit_rma_counters_get(const struct kit_rma *rma, struct kit_rma_counters *counters);
 
 #ifdef __cplusplus

@@ -317,16 +317,20 @@ void kit_session_failed(struct kit_session *session, int32_t status, const char 
  */
 
 /*
- * A new peer of a name that is not known, without a reference.
+ * A new peer of a name that is not known, without a reference; it lives until kit_peer_free().
  *
  * NA_PLUGIN_SUCCESS, NA_PLUGIN_NOMEM, or NA_PLUGIN_IO_ERROR without random numbers.
  */
 int32_t kit_peer_make(struct kit_session *session, const char *name, struct kit_peer **peer_p);
 
-/* NULL: there is none. All that is looked for may come from the wire. */
+/*
+ * A peer, which stays the session's. NULL: there is none. All that is looked for may come from the
+ * wire.
+ */
 struct kit_peer *kit_peer_by_name(struct kit_session *session, const char *name);
 struct kit_peer *kit_peer_by_incarnation(struct kit_session *session, uint64_t incarnation);
 
+/* The same by the token that a frame carries; it stays the session's. */
 static inline struct kit_peer *kit_peer_by_token(struct kit_session *session, uint64_t token)
 {
     const uint32_t index = (uint32_t) token;
@@ -376,11 +380,15 @@ static inline void kit_peer_count(struct kit_peer *peer, uint32_t change)
                          __ATOMIC_RELAXED);
 }
 
+/* Adds a reference. Any thread. */
 static inline void kit_peer_hold(struct kit_peer *peer)
 {
     kit_peer_count(peer, 1);
 }
 
+/*
+ * Drops a reference; a peer without any is freed by the user, see kit_peer_is_unused(). Any thread.
+ */
 static inline void kit_peer_release(struct kit_peer *peer)
 {
     kit_peer_count(peer, UINT32_MAX);
@@ -397,6 +405,7 @@ static inline void kit_peer_mark(struct kit_peer *peer)
 /* An operation or a frame waits for it: it is to be watched. */
 void kit_peer_watch(struct kit_peer *peer);
 
+/* One more operation or frame waits for it. */
 static inline void kit_peer_waiting_add(struct kit_peer *peer)
 {
     peer->waiting++;
@@ -405,6 +414,7 @@ static inline void kit_peer_waiting_add(struct kit_peer *peer)
         kit_peer_watch(peer);
 }
 
+/* One that waited has ended. */
 static inline void kit_peer_waiting_remove(struct kit_peer *peer)
 {
     peer->waiting--;
@@ -423,6 +433,7 @@ static inline uint32_t kit_peer_sequence_sent(const struct kit_peer *peer)
     return peer->sent_sequence + peer->their_mask;
 }
 
+/* What the peer is told in our HELLO, and puts into its frames. */
 static inline uint64_t kit_peer_token(const struct kit_peer *peer)
 {
     return (uint64_t) peer->nonce << 32 | peer->index;
@@ -498,7 +509,10 @@ void kit_refusal_received(struct kit_peer *peer, uint32_t reason);
 void kit_offer_keep(struct kit_peer *peer, const struct kit_hello *hello, const void *data,
                     uint32_t size);
 
-/* Writes the HELLO_ACK to one that is to be answered, kit_hello_size() bytes, and returns that. */
+/*
+ * Writes the HELLO_ACK to one that is to be answered, kit_hello_size() bytes, and returns that,
+ * which belongs to the peer.
+ */
 const struct kit_offer *kit_offer_answer(struct kit_peer *peer, uint8_t *place);
 
 /* The last answer did not leave: its offer is to be answered again. */
@@ -523,6 +537,7 @@ bool kit_hello_is_of(const struct kit_peer *peer, const struct kit_hello *hello)
 enum kit_seal_result kit_peer_seal_open(struct kit_peer *peer, uint32_t sequence, uint8_t *data,
                                         uint64_t clear, uint64_t size, bool *is_new_p);
 
+/* Whether frames to and from it are sealed. */
 static inline bool kit_peer_is_sealed(const struct kit_peer *peer)
 {
     return peer->auth != NULL && peer->auth->is_sealed;
@@ -534,7 +549,10 @@ void kit_peer_auth_reset(struct kit_peer *peer);
 /* Whether that many characters make a name, which goes into logs and address strings. */
 bool kit_name_is_good(const uint8_t *name, uint32_t size);
 
-/* kit_auth_secret_get(), which writes to the log in the name of `plugin` when it fails. */
+/*
+ * Is kit_auth_secret_get() and returns the same; writes to the log in the name of `plugin` when it
+ * fails. kit_auth_secret_close() ends *secret_p.
+ */
 int32_t kit_auth_secret_open(const char *plugin, const char *text,
                              struct kit_auth_secret **secret_p);
 
