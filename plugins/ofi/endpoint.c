@@ -85,6 +85,7 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
         if (ofi_target_is_busy(na_class, NULL, NULL))
             ofi_cut(na_class, NULL);
         ofi_unidentified_end(na_class, 0);
+        ofi_data_stop(na_class);
         ofi_close(&na_class->endpoint->fid);
         na_class->endpoint = NULL;
     }
@@ -93,6 +94,7 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
     ofi_mem_destroy_all(na_class);
     kit_endpoint_close(&na_class->base);
     ofi_address_destroy_all(na_class);
+    ofi_data_close(na_class);
     ofi_cm_close(na_class);
     resources = (struct ofi_resources){
         .info = na_class->info,

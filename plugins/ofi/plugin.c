@@ -86,12 +86,15 @@ static void ofi_settings_default(void)
  * The cache of registrations registers with all rights, which memory that is read-only refuses, and
  * keeps what was deregistered within reach. cxi registers the local side of each transfer by it.
  *
+ * A connection that broke stays with its address, unless libfabric is told that it goes with it.
+ *
  * Soft RoCE (only its devices have a parent there) has smaller queues than rxm wants for 256 peers.
  */
 static void ofi_settings_verbs(void)
 {
     if (!ofi_matches("/sys/class/cxi/*"))
         (void) setenv("FI_MR_CACHE_MAX_COUNT", "0", 0);
+    (void) setenv("FI_AV_REMOVE_CLEANUP", "1", 0);
     if (ofi_matches("/sys/class/infiniband/*/parent"))
         (void) setenv("FI_UNIVERSE_SIZE", "64", 0);
 }
