@@ -113,6 +113,20 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
     return NA_PLUGIN_SUCCESS;
 }
 
+/* Whether targets move the bytes, over connections. */
+bool ofi_is_connected(const struct ofi_protocol *protocol, const struct fi_info *info)
+{
+    return protocol->tcp_port && info->tx_attr->rma_iov_limit > 1 && (info->caps & FI_HMEM) == 0 &&
+           (info->domain_attr->mr_mode & (FI_MR_RAW | FI_MR_LOCAL | FI_MR_ENDPOINT)) == 0;
+}
+
+/* rxm says that it progresses by calls alone, but leaves reads and writes to the device. */
+bool ofi_is_native(const struct ofi_protocol *protocol, const struct fi_info *info)
+{
+    return (info->domain_attr->data_progress == FI_PROGRESS_AUTO || protocol->cm_port) &&
+           !ofi_is_connected(protocol, info) && !protocol->node_local;
+}
+
 /* What was sent before the endpoint is closed arrives, if somebody is there. */
 static void ofi_fences_await(struct na_plugin_class *na_class)
 {
@@ -195,9 +209,7 @@ static void ofi_settle(struct na_plugin_class *na_class, const struct na_plugin_
     na_class->max_rma = info->ep_attr->max_msg_size;
     na_class->inject_size = info->tx_attr->inject_size;
     na_class->put_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
-    na_class->is_connected = na_class->protocol.tcp_port && info->tx_attr->rma_iov_limit > 1 &&
-                             (info->caps & FI_HMEM) == 0 &&
-                             (na_class->mr_mode & (FI_MR_RAW | FI_MR_LOCAL | FI_MR_ENDPOINT)) == 0;
+    na_class->is_connected = ofi_is_connected(&na_class->protocol, info);
     na_class->is_within_node = na_class->protocol.node_local && (info->caps & FI_HMEM) == 0;
     switch (info->addr_format) {
     case FI_SOCKADDR_IN:
@@ -228,10 +240,7 @@ static void ofi_fill_info(const struct na_plugin_class *na_class, struct na_plug
 {
     info->max_rma_size = 0; /* larger ones go in pieces */
     info->capabilities |= NA_PLUGIN_CAP_RMA;
-    /* rxm says that it progresses by calls alone, but leaves reads and writes to the device. */
-    if ((na_class->info->domain_attr->data_progress == FI_PROGRESS_AUTO ||
-         na_class->protocol.cm_port) &&
-        na_class->base.rma == NULL)
+    if (na_class->base.rma == NULL && ofi_is_native(&na_class->protocol, na_class->info))
         info->capabilities |= NA_PLUGIN_CAP_RMA_NATIVE;
     if ((na_class->info->caps & FI_HMEM) != 0)
         info->capabilities |= NA_PLUGIN_CAP_DEVICE_MEM;

@@ -5,6 +5,7 @@
 #define OFI_H
 
 #include "kit_remote.h"
+#include "na_plugin_offer_details.h"
 
 #include <netinet/in.h>
 #include <pthread.h>
@@ -312,6 +313,7 @@ int32_t ofi_hints_set_auth_key(struct fi_info *hints, const struct ofi_protocol 
 
 /* enumerate.c */
 int32_t ofi_enumerate(const char *protocol, na_plugin_offer_fn report, void *arg);
+int32_t ofi_offer_describe(const char *protocol, const char *device, char *text, uint64_t size);
 void ofi_enumerate_cleanup(void);
 void ofi_offered(char *text, size_t size);
 uint32_t ofi_offered_format(const struct ofi_protocol *protocol);
@@ -327,6 +329,8 @@ int32_t ofi_select(struct na_plugin_class *na_class, const struct na_plugin_init
 int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
                              struct na_plugin_class **class_p, struct na_plugin_class_info *info);
 int32_t ofi_class_finalize(struct na_plugin_class *na_class);
+bool ofi_is_connected(const struct ofi_protocol *protocol, const struct fi_info *info);
+bool ofi_is_native(const struct ofi_protocol *protocol, const struct fi_info *info);
 
 /* fabric.c */
 int32_t ofi_fabric_open(struct na_plugin_class *na_class);
