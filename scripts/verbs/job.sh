@@ -128,7 +128,8 @@ job_conformance() {
 }
 
 job_soak() {
-    AMALGAM_TEST_INIT=$1 HG_LOG_LEVEL=none check "$1 soak" 3600 "$build/tests/integration/test_integration_soak"
+    HG_LOG_LEVEL=none check "$1 soak" 14000 "$build/tests/integration/test_integration_soak" \
+        --rpcs=100000 --bulks=10000 --kills=10 --seed=7 --seconds=0 "$1"
 }
 
 # The side of two nodes that calls. What is written to the exchange is what the other side waits for.
