@@ -90,10 +90,11 @@ ssize_t ofi_data_begin(struct na_plugin_class *na_class, struct ofi_address *add
     struct ofi_way *way = &address->way;
     ssize_t ret = 0;
 
-    if (way->port != port && way->port != 0)
-        way->is_broken = true; /* another process is there now, or was before */
     if (way->is_broken && way->requests == 0)
         ofi_data_remove(na_class, address);
+    /* The memory of another process that was there before, or it is not known yet which of them. */
+    if (way->port != port && way->port != 0)
+        return way->is_proven ? -FI_EHOSTUNREACH : -FI_EAGAIN;
     if (way->is_broken)
         return -FI_EAGAIN;
     if (way->port == 0)
@@ -103,7 +104,8 @@ ssize_t ofi_data_begin(struct na_plugin_class *na_class, struct ofi_address *add
 }
 
 /* There is no connection yet: NA_PLUGIN_AGAIN, or what is known by now. */
-int32_t ofi_data_stalled(struct na_plugin_class *na_class, struct ofi_address *address)
+int32_t ofi_data_stalled(struct na_plugin_class *na_class, struct ofi_address *address,
+                         uint16_t port)
 {
     struct ofi_way *way = &address->way;
     const uint64_t now = kit_host->clock_ns();
@@ -128,7 +130,7 @@ int32_t ofi_data_stalled(struct na_plugin_class *na_class, struct ofi_address *a
     OFI_LOG_DEBUG("nobody takes data at port %u of a peer (%s)", ntohs(way->port),
                   fi_strerror(error));
     way->is_broken = true;
-    return NA_PLUGIN_HOSTUNREACH;
+    return way->port == port ? NA_PLUGIN_HOSTUNREACH : NA_PLUGIN_AGAIN;
 }
 
 void ofi_data_issued(struct ofi_address *address)
@@ -225,5 +227,5 @@ static void ofi_data_remove(struct na_plugin_class *na_class, struct ofi_address
     if (way->port != 0)
         (void) fi_av_remove(na_class->data.av, &way->fi_addr, 1, 0);
     way->port = 0;
-    way->is_broken = false;
+    way->is_broken = way->is_proven = false;
 }

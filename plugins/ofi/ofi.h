@@ -155,6 +155,7 @@ struct ofi_way {
     uint32_t requests;      /* that the fabric works on */
     uint16_t port;          /* network byte order; 0: it is not in the address vector */
     bool is_broken;         /* it is made again when its requests have ended */
+    bool is_proven;         /* something went through */
     struct ofi_cm_probe probe;
 };
 
@@ -373,7 +374,8 @@ void ofi_data_close(struct na_plugin_class *na_class);
 ssize_t ofi_data_begin(struct na_plugin_class *na_class, struct ofi_address *address, uint16_t port,
                        fi_addr_t *fi_addr_p);
 void ofi_data_issued(struct ofi_address *address);
-int32_t ofi_data_stalled(struct na_plugin_class *na_class, struct ofi_address *address);
+int32_t ofi_data_stalled(struct na_plugin_class *na_class, struct ofi_address *address,
+                         uint16_t port);
 bool ofi_data_failed(struct ofi_rma *rma, const struct fi_cq_err_entry *entry, int32_t *status_p);
 void ofi_data_forget(struct na_plugin_class *na_class, struct ofi_address *address);
 

@@ -84,8 +84,10 @@ void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, i
 {
     ssize_t ret;
 
-    if (status == NA_PLUGIN_SUCCESS)
+    if (status == NA_PLUGIN_SUCCESS) {
         rma->done += rma->in_progress;
+        rma->address->way.is_proven = true;
+    }
     rma->in_progress = 0;
     rma->broken_since = 0;
     rma->address->way.requests--;
@@ -206,8 +208,9 @@ static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *r
 /* NA_PLUGIN_AGAIN, or what is known of the peer by now. */
 static int32_t ofi_rma_stalled(struct na_plugin_class *na_class, struct ofi_rma *rma)
 {
-    return na_class->data.endpoint != NULL ? ofi_data_stalled(na_class, rma->address)
-                                           : ofi_probe_stalled(na_class, rma->rma->peer);
+    return na_class->data.endpoint != NULL
+               ? ofi_data_stalled(na_class, rma->address, rma->rma->remote->data_port)
+               : ofi_probe_stalled(na_class, rma->rma->peer);
 }
 
 static void ofi_rma_wait(struct na_plugin_class *na_class, struct ofi_rma *rma)
