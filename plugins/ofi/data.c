@@ -29,7 +29,7 @@ static ssize_t ofi_data_insert(struct na_plugin_class *na_class, struct ofi_addr
                                uint16_t port);
 static void ofi_data_remove(struct na_plugin_class *na_class, struct ofi_address *address);
 
-/* Nothing where messages and data share the connections. At the port of before, if there was one. */
+/* Nothing where messages and data share connections. At the port of before, if there was one. */
 int32_t ofi_data_open(struct na_plugin_class *na_class)
 {
     struct ofi_data *data = &na_class->data;
@@ -83,7 +83,7 @@ void ofi_data_close(struct na_plugin_class *na_class)
     na_class->data.av = NULL;
 }
 
-/* 0: a read or write of memory at that port may be issued to `*fi_addr_p`; or what libfabric says. */
+/* 0: a transfer with memory at that port may be issued to `*fi_addr_p`; or what libfabric says. */
 ssize_t ofi_data_begin(struct na_plugin_class *na_class, struct ofi_address *address, uint16_t port,
                        fi_addr_t *fi_addr_p)
 {

@@ -113,20 +113,6 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Whether targets move the bytes, over connections. */
-bool ofi_is_connected(const struct ofi_protocol *protocol, const struct fi_info *info)
-{
-    return protocol->tcp_port && info->tx_attr->rma_iov_limit > 1 && (info->caps & FI_HMEM) == 0 &&
-           (info->domain_attr->mr_mode & (FI_MR_RAW | FI_MR_LOCAL | FI_MR_ENDPOINT)) == 0;
-}
-
-/* rxm says that it progresses by calls alone, but leaves reads and writes to the device. */
-bool ofi_is_native(const struct ofi_protocol *protocol, const struct fi_info *info)
-{
-    return (info->domain_attr->data_progress == FI_PROGRESS_AUTO || protocol->cm_port) &&
-           !ofi_is_connected(protocol, info) && !protocol->node_local;
-}
-
 /* What was sent before the endpoint is closed arrives, if somebody is there. */
 static void ofi_fences_await(struct na_plugin_class *na_class)
 {

@@ -90,39 +90,6 @@ bool ofi_endpoint_reopen(struct na_plugin_class *na_class)
     return !stuck->is_renewing;
 }
 
-/* Where an endpoint is opened. Negative when there is no memory. */
-int ofi_info_set_source(struct fi_info *info, const void *address, size_t size)
-{
-    void *copy = malloc(size); /* libfabric frees it */
-
-    if (copy == NULL)
-        return -FI_ENOMEM;
-    memcpy(copy, address, size);
-    free(info->src_addr);
-    info->src_addr = copy;
-    info->src_addrlen = size;
-    return 0;
-}
-
-/* `error` is negative, as libfabric returns it. */
-int32_t ofi_failed(const struct na_plugin_class *na_class, const char *what, int error)
-{
-    char where[128] = "";
-
-    if (na_class->protocol.naming == OFI_NAMING_SOCKET && na_class->info->src_addr != NULL) {
-        struct sockaddr_storage address = {0};
-
-        if (na_class->info->src_addrlen <= sizeof(address)) {
-            memcpy(&address, na_class->info->src_addr, na_class->info->src_addrlen);
-            kit_location_format(&address, where, sizeof(where));
-        }
-    }
-    OFI_LOG_ERROR("provider '%s', domain '%s'%s%s: %s could not be opened (%s)",
-                  na_class->info->fabric_attr->prov_name, na_class->info->domain_attr->name,
-                  where[0] != '\0' ? " at " : "", where, what, fi_strerror(-error));
-    return ofi_status(-error);
-}
-
 static int32_t ofi_again_open(struct na_plugin_class *na_class)
 {
     int32_t ret = NA_PLUGIN_SUCCESS;

@@ -302,6 +302,8 @@ extern const struct ofi_protocol ofi_protocols[];
 extern const uint32_t ofi_protocol_count;
 bool ofi_protocol_find(const char *name, struct ofi_protocol *protocol);
 bool ofi_protocol_has_provider(const struct ofi_protocol *protocol, const char *provider);
+bool ofi_is_connected(const struct ofi_protocol *protocol, const struct fi_info *info);
+bool ofi_is_native(const struct ofi_protocol *protocol, const struct fi_info *info);
 
 /* hints.c */
 struct fi_info *ofi_hints_create(const struct ofi_protocol *protocol,
@@ -309,6 +311,7 @@ struct fi_info *ofi_hints_create(const struct ofi_protocol *protocol,
 int32_t ofi_hints_set_source(struct fi_info *hints, const struct ofi_protocol *protocol,
                              const char *domain, const struct sockaddr_storage *address,
                              const char *name);
+int ofi_info_set_source(struct fi_info *info, const void *address, size_t size);
 int32_t ofi_hints_set_auth_key(struct fi_info *hints, const struct ofi_protocol *protocol,
                                const char *auth_key);
 
@@ -330,15 +333,11 @@ int32_t ofi_select(struct na_plugin_class *na_class, const struct na_plugin_init
 int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
                              struct na_plugin_class **class_p, struct na_plugin_class_info *info);
 int32_t ofi_class_finalize(struct na_plugin_class *na_class);
-bool ofi_is_connected(const struct ofi_protocol *protocol, const struct fi_info *info);
-bool ofi_is_native(const struct ofi_protocol *protocol, const struct fi_info *info);
 
 /* fabric.c */
 int32_t ofi_fabric_open(struct na_plugin_class *na_class);
 bool ofi_reset(struct kit_endpoint *endpoint);
 bool ofi_endpoint_reopen(struct na_plugin_class *na_class);
-int ofi_info_set_source(struct fi_info *info, const void *address, size_t size);
-int32_t ofi_failed(const struct na_plugin_class *na_class, const char *what, int error);
 
 /* local.c */
 extern pthread_mutex_t ofi_list_lock; /* of enumerate.c; another thread may hold it in a fork */
@@ -468,6 +467,7 @@ void ofi_unidentified_end(struct na_plugin_class *na_class, uint64_t least_ns);
 /* status.c */
 int32_t ofi_status(int error);
 int32_t ofi_send_status(int error);
+int32_t ofi_failed(const struct na_plugin_class *na_class, const char *what, int error);
 void ofi_close(struct fid *fid);
 
 #endif /* OFI_H */

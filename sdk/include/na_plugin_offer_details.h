@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An extension of the plugin ABI: what is to be known of an offer before it is opened. hg_info prints
- * it, NA_Plugin_get_offer_details() has it. Without it nothing is said. Since 1.2. The rules at the
- * top of na_plugin.h hold here, too.
+ * An extension of the plugin ABI: what is to be known of an offer before it is opened. hg_info
+ * prints it, NA_Plugin_get_offer_details() has it. Without it nothing is said. Since 1.2. The rules
+ * at the top of na_plugin.h hold here, too.
  */
 
 #ifndef NA_PLUGIN_OFFER_DETAILS_H
