@@ -47,7 +47,7 @@ main() {
     for job in "$@"; do
         say "Soft RoCE ($accelerator): $job"
         case $job in
-        two) run_two 900 || failed=$((failed + 1)) ;;
+        two) run_two 2400 || failed=$((failed + 1)) ;;
         smoke | some) run_job "$job" 480 || failed=$((failed + 1)) ;;
         select) run_job select 1800 || failed=$((failed + 1)) ;;
         *) run_job "$job" 14400 || failed=$((failed + 1)) ;;

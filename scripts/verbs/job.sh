@@ -136,9 +136,9 @@ job_soak() {
 job_two_origins() {
     local address
     address=$(await "/exchange/two.address.$1") || return
-    check "$1 rpc to another node" 60 hg_perf rpc --target "$address" --init "$1" --seconds 1
-    check "$1 pull from another node" 60 hg_perf bulk --target "$address" --init "$1" --seconds 1
-    check "$1 push to another node" 60 hg_perf bulk --push --target "$address" --init "$1" --seconds 1
+    check "$1 rpc to another node" 180 hg_perf rpc --target "$address" --init "$1" --seconds 1
+    check "$1 pull from another node" 180 hg_perf bulk --target "$address" --init "$1" --seconds 1
+    check "$1 push to another node" 180 hg_perf bulk --push --target "$address" --init "$1" --seconds 1
     echo kill >"/exchange/two.kill.$1"
     check "$1 death of a peer on another node" 60 fails hg_perf rpc --target "$address" --init "$1" --seconds 50
     check "$1 absence of a peer on another node" 60 fails hg_perf rpc --target "$address" --init "$1" --seconds 50
