@@ -164,6 +164,10 @@ GROWS(na_plugin_counters, 16);
 AT(na_plugin_counters, extension, 0);
 AT(na_plugin_counters, counters_get, 8);
 
+GROWS(na_plugin_offer_details, 16);
+AT(na_plugin_offer_details, extension, 0);
+AT(na_plugin_offer_details, offer_describe, 8);
+
 GROWS(na_plugin_peer_events, 16);
 AT(na_plugin_peer_events, extension, 0);
 AT(na_plugin_peer_events, peer_events_set, 8);

@@ -5,7 +5,8 @@
 #     scripts/verbs.sh [smoke] [some] [select] [two] [conformance] [soak]
 #     scripts/verbs.sh check            says why not, on a machine that cannot
 #     scripts/verbs.sh run COMMAND      in a guest, from the root of this tree
-# FABRICS names others than ofi+verbs ucx+rc ucx+ud ucx+all, PRESET another build than gcc.
+# FABRICS names others than ofi+verbs ucx+rc ucx+ud ucx+all, PRESET another build than gcc, and
+# ACCELERATOR=tcg takes plain emulation where there is KVM.
 . "$(dirname "$0")/lib.sh"
 
 fabrics=${FABRICS:-ofi+verbs ucx+rc ucx+ud ucx+all}
@@ -20,6 +21,7 @@ packages+=,libxxhash0,libhwloc15,linux-image-amd64
 modules="crc32_generic virtio_pci virtio_net 9pnet_virtio 9p ipv6 ib_uverbs rdma_ucm rdma_rxe"
 
 guests=() # process ids, by number
+is_trial= # of the accelerator
 trap 'end_guests' EXIT
 
 main() {
@@ -45,7 +47,7 @@ main() {
     for job in "$@"; do
         say "Soft RoCE ($accelerator): $job"
         case $job in
-        two) run_two 900 || failed=$((failed + 1)) ;;
+        two) run_two 2400 || failed=$((failed + 1)) ;;
         smoke | some) run_job "$job" 480 || failed=$((failed + 1)) ;;
         select) run_job select 1800 || failed=$((failed + 1)) ;;
         *) run_job "$job" 14400 || failed=$((failed + 1)) ;;
@@ -108,13 +110,17 @@ modules_of() {
 
 # A /dev/kvm may be there and yet start no kernel, so a guest tries.
 choose_accelerator() {
-    accelerator=kvm
-    if [ -e "$work/accelerator" ]; then
-        accelerator=$(cat "$work/accelerator")
-    elif [ ! -w /dev/kvm ] || ! boot 1 30 user,id=n nothing || ! wait_guest 1; then
-        accelerator=tcg
+    accelerator=${ACCELERATOR:-}
+    [ -z "$accelerator" ] || return 0
+    if [ ! -e "$work/accelerator" ]; then
+        accelerator=kvm is_trial=yes
+        if [ ! -w /dev/kvm ] || ! boot 1 30 user,id=n nothing || ! wait_guest 1; then
+            accelerator=tcg
+        fi
+        is_trial=
+        echo "$accelerator" >"$work/accelerator"
     fi
-    echo "$accelerator" >"$work/accelerator"
+    accelerator=$(cat "$work/accelerator")
 }
 
 # Usage: run_job <job> <seconds>
@@ -138,8 +144,7 @@ run_two() {
 # Usage: boot <number> <seconds> <network> <job>
 boot() {
     local number=$1 limit=$2 network=$3 cpu=max
-    [ "$accelerator" = tcg ] || cpu=qemu64,enforce
-    [ ! -e "$work/accelerator" ] || cpu=max
+    [ -z "$is_trial" ] || cpu=qemu64,enforce
     rm -f "$work/exchange/$number".*
     timeout "$limit" nice qemu-system-x86_64 -accel "$accelerator" -cpu $cpu -smp 1 -m 1536 \
         -nodefaults -no-user-config -display none -no-reboot -serial "file:$work/$number.console" \
@@ -158,7 +163,7 @@ wait_guest() {
     wait "${guests[$1]}" || true
     unset "guests[$1]"
     [ ! -e "$out" ] || sed "s/^/guest $1: /" "$out"
-    [ -e "$status" ] || [ ! -e "$work/accelerator" ] || {
+    [ -e "$status" ] || [ -n "$is_trial" ] || {
         echo "guest $1 ended before its job, see $work/$1.log and these, the last lines of $1.console:"
         tail -n 5 "$work/$1.console" || true
     }

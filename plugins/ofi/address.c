@@ -143,7 +143,8 @@ void ofi_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
     private->address = NULL;
     if (na_class->base.rma != NULL)
         kit_rma_peer_failed(na_class->base.rma, peer, NA_PLUGIN_HOSTUNREACH);
-    if (address->injected != 0 && na_class->protocol.is_fenced)
+    /* The connection goes with the address, and what was injected is to arrive before. */
+    if (address->injected != 0 && (na_class->protocol.is_fenced || na_class->protocol.cm_port))
         (void) ofi_address_fence_send(na_class, address);
     address->closing = true;
     if (address->requests == 0)
@@ -372,6 +373,7 @@ static int32_t ofi_address_check_file(const struct na_plugin_class *na_class, co
 
 static void ofi_address_remove(struct na_plugin_class *na_class, struct ofi_address *address)
 {
+    ofi_data_forget(na_class, address);
     (void) fi_av_remove(na_class->av, &address->fi_addr, 1, 0);
     *address->link = address->next;
     if (address->next != NULL)

@@ -85,6 +85,7 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
         if (ofi_target_is_busy(na_class, NULL, NULL))
             ofi_cut(na_class, NULL);
         ofi_unidentified_end(na_class, 0);
+        ofi_data_stop(na_class);
         ofi_close(&na_class->endpoint->fid);
         na_class->endpoint = NULL;
     }
@@ -93,6 +94,7 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
     ofi_mem_destroy_all(na_class);
     kit_endpoint_close(&na_class->base);
     ofi_address_destroy_all(na_class);
+    ofi_data_close(na_class);
     ofi_cm_close(na_class);
     resources = (struct ofi_resources){
         .info = na_class->info,
@@ -193,9 +195,7 @@ static void ofi_settle(struct na_plugin_class *na_class, const struct na_plugin_
     na_class->max_rma = info->ep_attr->max_msg_size;
     na_class->inject_size = info->tx_attr->inject_size;
     na_class->put_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
-    na_class->is_connected = na_class->protocol.tcp_port && info->tx_attr->rma_iov_limit > 1 &&
-                             (info->caps & FI_HMEM) == 0 &&
-                             (na_class->mr_mode & (FI_MR_RAW | FI_MR_LOCAL | FI_MR_ENDPOINT)) == 0;
+    na_class->is_connected = ofi_is_connected(&na_class->protocol, info);
     na_class->is_within_node = na_class->protocol.node_local && (info->caps & FI_HMEM) == 0;
     switch (info->addr_format) {
     case FI_SOCKADDR_IN:
@@ -226,10 +226,7 @@ static void ofi_fill_info(const struct na_plugin_class *na_class, struct na_plug
 {
     info->max_rma_size = 0; /* larger ones go in pieces */
     info->capabilities |= NA_PLUGIN_CAP_RMA;
-    /* rxm says that it progresses by calls alone, but leaves reads and writes to the device. */
-    if ((na_class->info->domain_attr->data_progress == FI_PROGRESS_AUTO ||
-         na_class->protocol.cm_port) &&
-        na_class->base.rma == NULL)
+    if (na_class->base.rma == NULL && ofi_is_native(&na_class->protocol, na_class->info))
         info->capabilities |= NA_PLUGIN_CAP_RMA_NATIVE;
     if ((na_class->info->caps & FI_HMEM) != 0)
         info->capabilities |= NA_PLUGIN_CAP_DEVICE_MEM;

@@ -41,6 +41,29 @@ int32_t ofi_enumerate(const char *name, na_plugin_offer_fn report, void *arg)
     return ret;
 }
 
+/* As a class would have it that is opened without wishes. */
+int32_t ofi_offer_describe(const char *name, const char *device, char *text, uint64_t size)
+{
+    const struct fi_info *info = ofi_enumerate_list();
+    struct ofi_protocol protocol;
+    uint64_t mode;
+
+    if (!ofi_protocol_find(name, &protocol))
+        return NA_PLUGIN_NODEV;
+    while (info != NULL && (!ofi_protocol_has_provider(&protocol, info->fabric_attr->prov_name) ||
+                            strcmp(info->domain_attr->name, device != NULL ? device : "") != 0))
+        info = info->next;
+    if (info == NULL)
+        return NA_PLUGIN_NODEV;
+    mode = (uint64_t) info->domain_attr->mr_mode;
+    (void) snprintf(text, size, "provider %s %u.%u; %s RMA; registration: %s",
+                    info->fabric_attr->prov_name, FI_MAJOR(info->fabric_attr->prov_version),
+                    FI_MINOR(info->fabric_attr->prov_version),
+                    ofi_is_native(&protocol, info) ? "native" : "emulated",
+                    mode != 0 ? fi_tostr(&mode, FI_TYPE_MR_MODE) : "any memory, keys of ours");
+    return NA_PLUGIN_SUCCESS;
+}
+
 void ofi_enumerate_cleanup(void)
 {
     (void) pthread_mutex_lock(&ofi_list_lock);

@@ -34,7 +34,9 @@ int32_t ofi_fabric_open(struct na_plugin_class *na_class)
     ret = ofi_queue_open(na_class);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = ofi_vector_open(na_class);
-    return ret != NA_PLUGIN_SUCCESS ? ret : ofi_endpoint_open(na_class);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = ofi_endpoint_open(na_class);
+    return ret != NA_PLUGIN_SUCCESS ? ret : ofi_data_open(na_class);
 }
 
 /*
@@ -46,22 +48,16 @@ bool ofi_reset(struct kit_endpoint *endpoint)
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     uint8_t raw[KIT_RAW_MAX];
     size_t size = sizeof(raw);
-    void *address;
 
     if (strstr(na_class->info->fabric_attr->prov_name, "ofi_rxm") == NULL ||
         (na_class->mr_mode & FI_MR_ENDPOINT) != 0 || na_class->endpoint == NULL ||
-        fi_getname(&na_class->endpoint->fid, raw, &size) != 0)
+        fi_getname(&na_class->endpoint->fid, raw, &size) != 0 ||
+        ofi_info_set_source(na_class->info, raw, size) != 0)
         return false;
-    address = malloc(size); /* libfabric frees it */
-    if (address == NULL)
-        return false;
-    memcpy(address, raw, size);
-    free(na_class->info->src_addr);
-    na_class->info->src_addr = address;
-    na_class->info->src_addrlen = size;
     if (ofi_target_is_busy(na_class, NULL, NULL))
         ofi_cut(na_class, NULL);
     ofi_unidentified_close(na_class);
+    ofi_data_stop(na_class);
     ofi_close(&na_class->endpoint->fid);
     na_class->endpoint = NULL;
     ofi_queue_drain(na_class);
@@ -94,25 +90,6 @@ bool ofi_endpoint_reopen(struct na_plugin_class *na_class)
     return !stuck->is_renewing;
 }
 
-/* `error` is negative, as libfabric returns it. */
-int32_t ofi_failed(const struct na_plugin_class *na_class, const char *what, int error)
-{
-    char where[128] = "";
-
-    if (na_class->protocol.naming == OFI_NAMING_SOCKET && na_class->info->src_addr != NULL) {
-        struct sockaddr_storage address = {0};
-
-        if (na_class->info->src_addrlen <= sizeof(address)) {
-            memcpy(&address, na_class->info->src_addr, na_class->info->src_addrlen);
-            kit_location_format(&address, where, sizeof(where));
-        }
-    }
-    OFI_LOG_ERROR("provider '%s', domain '%s'%s%s: %s could not be opened (%s)",
-                  na_class->info->fabric_attr->prov_name, na_class->info->domain_attr->name,
-                  where[0] != '\0' ? " at " : "", where, what, fi_strerror(-error));
-    return ofi_status(-error);
-}
-
 static int32_t ofi_again_open(struct na_plugin_class *na_class)
 {
     int32_t ret = NA_PLUGIN_SUCCESS;
@@ -122,7 +99,9 @@ static int32_t ofi_again_open(struct na_plugin_class *na_class)
         if (ret == NA_PLUGIN_SUCCESS)
             kit_msg_wait_fd_changed(&na_class->base);
     }
-    return ret == NA_PLUGIN_SUCCESS ? ofi_endpoint_open(na_class) : ret;
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = ofi_endpoint_open(na_class);
+    return ret == NA_PLUGIN_SUCCESS ? ofi_data_open(na_class) : ret;
 }
 
 /* The rxm layer asks the queues of a closed endpoint, which are freed, before it lets wait. */

@@ -74,6 +74,20 @@ struct fi_info *ofi_hints_create(const struct ofi_protocol *protocol,
     return hints;
 }
 
+/* Where an endpoint is opened. Negative when there is no memory. */
+int ofi_info_set_source(struct fi_info *info, const void *address, size_t size)
+{
+    void *copy = malloc(size); /* libfabric frees it */
+
+    if (copy == NULL)
+        return -FI_ENOMEM;
+    memcpy(copy, address, size);
+    free(info->src_addr);
+    info->src_addr = copy;
+    info->src_addrlen = size;
+    return 0;
+}
+
 /* Where to listen: the domain, the socket's address, the name; each NULL when there is none. */
 int32_t ofi_hints_set_source(struct fi_info *hints, const struct ofi_protocol *protocol,
                              const char *domain, const struct sockaddr_storage *address,

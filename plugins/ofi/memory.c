@@ -4,6 +4,7 @@
 #include "ofi.h"
 
 #include <endian.h>
+#include <stddef.h>
 #include <string.h>
 
 #define OFI_LEAVE_NS      UINT64_C(2000000000)
@@ -13,6 +14,7 @@
 struct ofi_mem_extra {
     uint64_t base; /* of offset 0, as the fabric takes it */
     uint64_t key;  /* 0 where there is a raw one */
+    uint64_t port; /* of the endpoint for data; not there where there is none */
 };
 
 static struct na_plugin_mem *ofi_mem_alloc(void);
@@ -24,6 +26,7 @@ static int32_t ofi_mem_extra_fill(struct na_plugin_class *na_class, struct na_pl
                                   uint8_t *extra, uint32_t *size_p);
 static int32_t ofi_mem_extra_take(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
                                   const uint8_t *extra, uint32_t size);
+static uint32_t ofi_mem_numbers_size(const struct na_plugin_class *na_class);
 static uint64_t ofi_mem_raw_size(const struct na_plugin_class *na_class,
                                  const struct na_plugin_mem *mem);
 static int32_t ofi_mem_map_key(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
@@ -104,7 +107,7 @@ int32_t ofi_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
 
 uint64_t ofi_mem_serialize_size(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
-    return KIT_REGION_PACKED + sizeof(struct ofi_mem_extra) + ofi_mem_raw_size(na_class, mem);
+    return KIT_REGION_PACKED + ofi_mem_numbers_size(na_class) + ofi_mem_raw_size(na_class, mem);
 }
 
 int32_t ofi_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem *mem, void *buf,
@@ -228,6 +231,8 @@ static void ofi_mem_leave(struct na_plugin_class *na_class, const struct na_plug
 static int32_t ofi_mem_extra_fill(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
                                   uint8_t *extra, uint32_t *size_p)
 {
+    const uint32_t numbers_size = ofi_mem_numbers_size(na_class);
+    struct ofi_mem_extra numbers = {.port = htole64(ntohs(na_class->data.port))};
     uint64_t base = 0, key = 0;
     size_t raw_size = 0;
     int error = 0;
@@ -235,7 +240,7 @@ static int32_t ofi_mem_extra_fill(struct na_plugin_class *na_class, struct na_pl
     if (mem->mr != NULL && (na_class->mr_mode & FI_MR_RAW) != 0) {
         raw_size = OFI_RAW_KEY_MAX;
         kit_msg_lock(&na_class->base);
-        error = fi_mr_raw_attr(mem->mr, &base, extra + sizeof(struct ofi_mem_extra), &raw_size, 0);
+        error = fi_mr_raw_attr(mem->mr, &base, extra + numbers_size, &raw_size, 0);
         kit_msg_unlock(&na_class->base);
     } else if (mem->mr != NULL) {
         key = fi_mr_key(mem->mr);
@@ -247,9 +252,10 @@ static int32_t ofi_mem_extra_fill(struct na_plugin_class *na_class, struct na_pl
                       fi_strerror(-error));
         return NA_PLUGIN_IO_ERROR;
     }
-    memcpy(extra, &(struct ofi_mem_extra){.base = htole64(base), .key = htole64(key)},
-           sizeof(struct ofi_mem_extra));
-    *size_p = (uint32_t) (sizeof(struct ofi_mem_extra) + raw_size);
+    numbers.base = htole64(base);
+    numbers.key = htole64(key);
+    memcpy(extra, &numbers, numbers_size);
+    *size_p = (uint32_t) (numbers_size + raw_size);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -258,19 +264,28 @@ static int32_t ofi_mem_extra_take(struct na_plugin_class *na_class, struct na_pl
                                   const uint8_t *extra, uint32_t size)
 {
     const bool is_raw = (na_class->mr_mode & FI_MR_RAW) != 0 && !na_class->is_connected;
-    struct ofi_mem_extra numbers;
+    const uint32_t numbers_size = ofi_mem_numbers_size(na_class);
+    struct ofi_mem_extra numbers = {0};
 
-    if (size < sizeof(numbers) || (size != sizeof(numbers)) != is_raw ||
-        size - sizeof(numbers) > OFI_RAW_KEY_MAX)
+    if (size < numbers_size || (size != numbers_size) != is_raw ||
+        size - numbers_size > OFI_RAW_KEY_MAX)
         return NA_PLUGIN_PROTOCOL_ERROR;
-    memcpy(&numbers, extra, sizeof(numbers));
+    memcpy(&numbers, extra, numbers_size);
     mem->fabric_base = le64toh(numbers.base);
     mem->fabric_key = le64toh(numbers.key);
-    if (mem->fabric_base > UINT64_MAX - mem->region.length)
+    mem->data_port = htons((uint16_t) le64toh(numbers.port));
+    if (mem->fabric_base > UINT64_MAX - mem->region.length || le64toh(numbers.port) > UINT16_MAX ||
+        (mem->data_port == 0) != (na_class->data.port == 0))
         return NA_PLUGIN_PROTOCOL_ERROR;
-    return is_raw ? ofi_mem_map_key(na_class, mem, mem->fabric_base, extra + sizeof(numbers),
-                                    size - sizeof(numbers))
+    return is_raw ? ofi_mem_map_key(na_class, mem, mem->fabric_base, extra + numbers_size,
+                                    size - numbers_size)
                   : NA_PLUGIN_SUCCESS;
+}
+
+static uint32_t ofi_mem_numbers_size(const struct na_plugin_class *na_class)
+{
+    return na_class->data.port != 0 ? sizeof(struct ofi_mem_extra)
+                                    : offsetof(struct ofi_mem_extra, port);
 }
 
 static uint64_t ofi_mem_raw_size(const struct na_plugin_class *na_class,

@@ -5,6 +5,7 @@
 #define OFI_H
 
 #include "kit_remote.h"
+#include "na_plugin_offer_details.h"
 
 #include <netinet/in.h>
 #include <pthread.h>
@@ -126,19 +127,6 @@ struct ofi_local {
     struct ofi_resources kept;
 };
 
-/* An address in the address vector. It is removed when its peer is closed and nothing uses it. */
-struct ofi_address {
-    fi_addr_t fi_addr;
-    uint32_t requests; /* sends, puts and gets in progress */
-    bool closing;
-    uint32_t injected; /* frames since the last fence */
-    bool is_fencing;   /* it has not arrived yet */
-    struct ofi_request fence;
-    struct ofi_local *local;  /* NULL: not an endpoint of this process */
-    struct ofi_address *next; /* all of the class */
-    struct ofi_address **link;
-};
-
 /* What asks whether peers listen, where that is no matter of sockets (probe_cm.c). */
 struct ofi_cm {
     struct fi_info *info;
@@ -151,6 +139,38 @@ struct ofi_cm_probe {
     struct fid_eq *eq;
     struct fid_cq *cq;
     struct fid_ep *endpoint;
+};
+
+/* The endpoint of a class whose connections have data alone (data.c); NULL where there is none. */
+struct ofi_data {
+    struct fid_ep *endpoint;
+    struct fid_av *av;
+    uint16_t port; /* network byte order */
+};
+
+/* The way to such an endpoint of a peer. */
+struct ofi_way {
+    fi_addr_t fi_addr;
+    uint64_t stalled_since; /* ns: there is no connection; 0: not so */
+    uint32_t requests;      /* that the fabric works on */
+    uint16_t port;          /* network byte order; 0: it is not in the address vector */
+    bool is_broken;         /* it is made again when its requests have ended */
+    bool is_proven;         /* something went through */
+    struct ofi_cm_probe probe;
+};
+
+/* An address in the address vector. It is removed when its peer is closed and nothing uses it. */
+struct ofi_address {
+    fi_addr_t fi_addr;
+    uint32_t requests; /* sends, puts and gets in progress */
+    bool closing;
+    uint32_t injected; /* frames since the last fence */
+    bool is_fencing;   /* it has not arrived yet */
+    struct ofi_request fence;
+    struct ofi_way way;
+    struct ofi_local *local;  /* NULL: not an endpoint of this process */
+    struct ofi_address *next; /* all of the class */
+    struct ofi_address **link;
 };
 
 /* Private part of a peer. */
@@ -178,8 +198,9 @@ struct ofi_rma {
     struct ofi_request request;
     struct kit_msg_rma *rma;
     struct ofi_address *address;
-    uint64_t done;        /* bytes that were transferred */
-    uint64_t in_progress; /* bytes of the piece that the fabric works on */
+    uint64_t done;         /* bytes that were transferred */
+    uint64_t in_progress;  /* bytes of the piece that the fabric works on */
+    uint64_t broken_since; /* ns: its connection broke, and has not served it since; 0: not so */
     bool is_abandoned;
     struct ofi_rma *next; /* of those whose next piece waits for resources */
 };
@@ -199,6 +220,7 @@ struct na_plugin_mem {
     void *descriptor;
     uint64_t fabric_key;  /* remote: as the fabric takes it */
     uint64_t fabric_base; /* remote: address of offset 0 as the fabric takes it */
+    uint16_t data_port;   /* remote: of the endpoint for data, network byte order */
     bool is_key_mapped;   /* remote: from a raw key, to be unmapped */
 };
 
@@ -212,6 +234,11 @@ static inline uint8_t *ofi_mem_base(const struct na_plugin_mem *mem)
 static inline uint16_t ofi_socket_port(const struct sockaddr_storage *address)
 {
     return ((const struct sockaddr_in *) address)->sin_port;
+}
+
+static inline void ofi_socket_port_set(struct sockaddr_storage *address, uint16_t port)
+{
+    ((struct sockaddr_in *) address)->sin_port = port;
 }
 
 struct na_plugin_class {
@@ -245,6 +272,7 @@ struct na_plugin_class {
     uint32_t polls;
     struct ofi_stuck stuck;
     struct ofi_cm cm;
+    struct ofi_data data;
     FILE *unidentified; /* what the system says of the set that they are in; or NULL */
     int listen_fd;      /* that is closed soon; or negative */
     uint64_t unidentified_seen;
@@ -274,6 +302,8 @@ extern const struct ofi_protocol ofi_protocols[];
 extern const uint32_t ofi_protocol_count;
 bool ofi_protocol_find(const char *name, struct ofi_protocol *protocol);
 bool ofi_protocol_has_provider(const struct ofi_protocol *protocol, const char *provider);
+bool ofi_is_connected(const struct ofi_protocol *protocol, const struct fi_info *info);
+bool ofi_is_native(const struct ofi_protocol *protocol, const struct fi_info *info);
 
 /* hints.c */
 struct fi_info *ofi_hints_create(const struct ofi_protocol *protocol,
@@ -281,11 +311,13 @@ struct fi_info *ofi_hints_create(const struct ofi_protocol *protocol,
 int32_t ofi_hints_set_source(struct fi_info *hints, const struct ofi_protocol *protocol,
                              const char *domain, const struct sockaddr_storage *address,
                              const char *name);
+int ofi_info_set_source(struct fi_info *info, const void *address, size_t size);
 int32_t ofi_hints_set_auth_key(struct fi_info *hints, const struct ofi_protocol *protocol,
                                const char *auth_key);
 
 /* enumerate.c */
 int32_t ofi_enumerate(const char *protocol, na_plugin_offer_fn report, void *arg);
+int32_t ofi_offer_describe(const char *protocol, const char *device, char *text, uint64_t size);
 void ofi_enumerate_cleanup(void);
 void ofi_offered(char *text, size_t size);
 uint32_t ofi_offered_format(const struct ofi_protocol *protocol);
@@ -306,7 +338,6 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class);
 int32_t ofi_fabric_open(struct na_plugin_class *na_class);
 bool ofi_reset(struct kit_endpoint *endpoint);
 bool ofi_endpoint_reopen(struct na_plugin_class *na_class);
-int32_t ofi_failed(const struct na_plugin_class *na_class, const char *what, int error);
 
 /* local.c */
 extern pthread_mutex_t ofi_list_lock; /* of enumerate.c; another thread may hold it in a fork */
@@ -334,6 +365,18 @@ void ofi_address_destroy_all(struct na_plugin_class *na_class);
 bool ofi_probe_file(const char *name, unsigned int *user);
 int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct kit_peer *peer);
 void ofi_probe_end(struct kit_peer *peer);
+
+/* data.c */
+int32_t ofi_data_open(struct na_plugin_class *na_class);
+void ofi_data_stop(struct na_plugin_class *na_class);
+void ofi_data_close(struct na_plugin_class *na_class);
+ssize_t ofi_data_begin(struct na_plugin_class *na_class, struct ofi_address *address, uint16_t port,
+                       fi_addr_t *fi_addr_p);
+void ofi_data_issued(struct ofi_address *address);
+int32_t ofi_data_stalled(struct na_plugin_class *na_class, struct ofi_address *address,
+                         uint16_t port);
+bool ofi_data_failed(struct ofi_rma *rma, const struct fi_cq_err_entry *entry, int32_t *status_p);
+void ofi_data_forget(struct na_plugin_class *na_class, struct ofi_address *address);
 
 /* probe_cm.c */
 int ofi_cm_begin(struct na_plugin_class *na_class, struct ofi_cm_probe *probe,
@@ -386,6 +429,8 @@ int32_t ofi_get(struct na_plugin_context *context, void *op, struct na_plugin_me
 int32_t ofi_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma);
 bool ofi_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status);
 void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status);
+void ofi_rma_piece_failed(struct na_plugin_class *na_class, struct ofi_rma *rma,
+                          const struct fi_cq_err_entry *entry);
 void ofi_rma_retry(struct na_plugin_class *na_class);
 
 /* target.c */
@@ -422,6 +467,7 @@ void ofi_unidentified_end(struct na_plugin_class *na_class, uint64_t least_ns);
 /* status.c */
 int32_t ofi_status(int error);
 int32_t ofi_send_status(int error);
+int32_t ofi_failed(const struct na_plugin_class *na_class, const char *what, int error);
 void ofi_close(struct fid *fid);
 
 #endif /* OFI_H */

@@ -5,7 +5,9 @@
 
 #include <glob.h>
 #include <stdlib.h>
+#include <string.h>
 
+static const void *ofi_get_extension(const char *id);
 static void ofi_settings_default(void);
 static void ofi_settings_verbs(void);
 static bool ofi_matches(const char *pattern);
@@ -53,10 +55,21 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
     }
     ofi_settings_default();
     ofi_fork_watch();
+    ofi_plugin.get_extension = ofi_get_extension;
     ofi_plugin.op_size = kit_msg_op_size();
     ofi_plugin.op_align = kit_msg_op_align();
     *plugin_p = &ofi_plugin;
     return NA_PLUGIN_SUCCESS;
+}
+
+static const void *ofi_get_extension(const char *id)
+{
+    static const struct na_plugin_offer_details details = {
+        .extension = {.size = sizeof(details)},
+        .offer_describe = ofi_offer_describe,
+    };
+
+    return strcmp(id, NA_PLUGIN_EXT_OFFER_DETAILS) == 0 ? &details : kit_msg_get_extension(id);
 }
 
 /*
@@ -86,12 +99,15 @@ static void ofi_settings_default(void)
  * The cache of registrations registers with all rights, which memory that is read-only refuses, and
  * keeps what was deregistered within reach. cxi registers the local side of each transfer by it.
  *
+ * A connection that broke stays with its address, unless libfabric is told that it goes with it.
+ *
  * Soft RoCE (only its devices have a parent there) has smaller queues than rxm wants for 256 peers.
  */
 static void ofi_settings_verbs(void)
 {
     if (!ofi_matches("/sys/class/cxi/*"))
         (void) setenv("FI_MR_CACHE_MAX_COUNT", "0", 0);
+    (void) setenv("FI_AV_REMOVE_CLEANUP", "1", 0);
     if (ofi_matches("/sys/class/infiniband/*/parent"))
         (void) setenv("FI_UNIVERSE_SIZE", "64", 0);
 }

@@ -144,6 +144,20 @@ bool ofi_protocol_has_provider(const struct ofi_protocol *protocol, const char *
            (!protocol->cm_port || strstr(provider, "ofi_rxd") == NULL);
 }
 
+/* Whether targets move the bytes, over connections. */
+bool ofi_is_connected(const struct ofi_protocol *protocol, const struct fi_info *info)
+{
+    return protocol->tcp_port && info->tx_attr->rma_iov_limit > 1 && (info->caps & FI_HMEM) == 0 &&
+           (info->domain_attr->mr_mode & (FI_MR_RAW | FI_MR_LOCAL | FI_MR_ENDPOINT)) == 0;
+}
+
+/* rxm says that it progresses by calls alone, but leaves reads and writes to the device. */
+bool ofi_is_native(const struct ofi_protocol *protocol, const struct fi_info *info)
+{
+    return (info->domain_attr->data_progress == FI_PROGRESS_AUTO || protocol->cm_port) &&
+           !ofi_is_connected(protocol, info) && !protocol->node_local;
+}
+
 static bool ofi_provider_starts(const char *provider, const char *start)
 {
     size_t length = strlen(start);

@@ -97,7 +97,7 @@ static int32_t ofi_complete_error(struct na_plugin_class *na_class)
         ofi_receives_add(na_class, (struct ofi_receive *) request);
         break;
     case OFI_REQUEST_RMA:
-        ofi_rma_piece_done(na_class, (struct ofi_rma *) request, status);
+        ofi_rma_piece_failed(na_class, (struct ofi_rma *) request, &entry);
         break;
     case OFI_REQUEST_MOVE:
         ofi_move_done(na_class, request, status);

@@ -8,6 +8,7 @@
 
 static int32_t ofi_rma_check(const struct na_plugin_mem *local, const struct na_plugin_mem *remote);
 static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *rma);
+static int32_t ofi_rma_stalled(struct na_plugin_class *na_class, struct ofi_rma *rma);
 static void ofi_rma_wait(struct na_plugin_class *na_class, struct ofi_rma *rma);
 static void ofi_rma_end(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status);
 
@@ -51,11 +52,12 @@ int32_t ofi_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
     private->address = peer->address;
     private->done = 0;
     private->in_progress = 0;
+    private->broken_since = 0;
     private->next = NULL;
     private->is_abandoned = false;
     ret = ofi_rma_issue(na_class, private);
     if (ret == -FI_EAGAIN)
-        return ofi_probe_stalled(na_class, rma->peer);
+        return ofi_rma_stalled(na_class, private);
     if (ret != 0)
         return ofi_status((int) -ret);
     peer->stalled_since = 0;
@@ -82,9 +84,13 @@ void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, i
 {
     ssize_t ret;
 
-    if (status == NA_PLUGIN_SUCCESS)
+    if (status == NA_PLUGIN_SUCCESS) {
         rma->done += rma->in_progress;
+        rma->address->way.is_proven = true;
+    }
     rma->in_progress = 0;
+    rma->broken_since = 0;
+    rma->address->way.requests--;
     if (status != NA_PLUGIN_SUCCESS || rma->done == rma->rma->length || rma->is_abandoned) {
         ofi_rma_end(na_class, rma,
                     rma->is_abandoned && rma->done != rma->rma->length ? NA_PLUGIN_CANCELED
@@ -98,21 +104,40 @@ void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, i
         ofi_rma_end(na_class, rma, ofi_status((int) -ret));
 }
 
-/* Starts the next pieces of those that wait, in order, as far as the fabric takes them. */
+/* The fabric completed what it worked on, and says why it failed. */
+void ofi_rma_piece_failed(struct na_plugin_class *na_class, struct ofi_rma *rma,
+                          const struct fi_cq_err_entry *entry)
+{
+    int32_t status = ofi_status(entry->err);
+
+    if (na_class->data.endpoint == NULL || !ofi_data_failed(rma, entry, &status) ||
+        rma->is_abandoned) {
+        ofi_rma_piece_done(na_class, rma, status);
+        return;
+    }
+    rma->in_progress = 0;
+    rma->address->way.requests--;
+    ofi_rma_wait(na_class, rma);
+}
+
+/* Starts the next pieces of those that wait, as far as the fabric takes them. */
 void ofi_rma_retry(struct na_plugin_class *na_class)
 {
-    while (na_class->rmas_waiting != NULL) {
-        struct ofi_rma *rma = na_class->rmas_waiting;
-        ssize_t ret = rma->is_abandoned ? -FI_ECANCELED : ofi_rma_issue(na_class, rma);
+    struct ofi_rma *rma = na_class->rmas_waiting, *next;
 
+    na_class->rmas_waiting = NULL;
+    na_class->rmas_waiting_end = &na_class->rmas_waiting;
+    for (; rma != NULL; rma = next) {
+        ssize_t ret = rma->is_abandoned ? -FI_ECANCELED : ofi_rma_issue(na_class, rma);
+        int32_t status = rma->is_abandoned ? NA_PLUGIN_CANCELED : ofi_status((int) -ret);
+
+        next = rma->next;
         if (ret == -FI_EAGAIN)
-            return;
-        na_class->rmas_waiting = rma->next;
-        if (rma->next == NULL)
-            na_class->rmas_waiting_end = &na_class->rmas_waiting;
-        if (ret != 0)
-            ofi_rma_end(na_class, rma,
-                        rma->is_abandoned ? NA_PLUGIN_CANCELED : ofi_status((int) -ret));
+            status = ofi_rma_stalled(na_class, rma);
+        if (status == NA_PLUGIN_AGAIN)
+            ofi_rma_wait(na_class, rma);
+        else if (ret != 0)
+            ofi_rma_end(na_class, rma, status);
     }
 }
 
@@ -144,10 +169,17 @@ static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *r
         .rma_iov_count = 1,
         .context = &rma->request.context,
     };
-    ssize_t ret;
+    struct fid_ep *endpoint = na_class->endpoint;
+    ssize_t ret = 0;
 
-    if (na_class->endpoint == NULL)
+    if (endpoint == NULL)
         return -FI_EHOSTUNREACH;
+    if (na_class->data.endpoint != NULL) {
+        endpoint = na_class->data.endpoint;
+        ret = ofi_data_begin(na_class, rma->address, request->remote->data_port, &message.addr);
+        if (ret != 0)
+            return ret;
+    }
     if (size > na_class->max_rma)
         size = na_class->max_rma;
     vector.iov_base = ofi_mem_base(request->local) + request->local_offset + rma->done;
@@ -157,18 +189,28 @@ static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *r
     remote.key = request->remote->fabric_key;
     rma->in_progress = size;
     if (request->is_put != 0) {
-        ret = fi_writemsg(na_class->endpoint, &message, na_class->put_flags);
+        ret = fi_writemsg(endpoint, &message, na_class->put_flags);
         if ((ret == -FI_EINVAL || ret == -FI_EOPNOTSUPP || ret == -FI_EBADFLAGS) &&
             (na_class->put_flags & FI_DELIVERY_COMPLETE) != 0) {
             na_class->put_flags &= ~FI_DELIVERY_COMPLETE;
-            ret = fi_writemsg(na_class->endpoint, &message, na_class->put_flags);
+            ret = fi_writemsg(endpoint, &message, na_class->put_flags);
         }
     } else {
-        ret = fi_readmsg(na_class->endpoint, &message, FI_COMPLETION);
+        ret = fi_readmsg(endpoint, &message, FI_COMPLETION);
     }
-    if (ret != 0)
+    if (ret == 0)
+        ofi_data_issued(rma->address);
+    else
         rma->in_progress = 0;
     return ret;
+}
+
+/* NA_PLUGIN_AGAIN, or what is known of the peer by now. */
+static int32_t ofi_rma_stalled(struct na_plugin_class *na_class, struct ofi_rma *rma)
+{
+    return na_class->data.endpoint != NULL
+               ? ofi_data_stalled(na_class, rma->address, rma->rma->remote->data_port)
+               : ofi_probe_stalled(na_class, rma->rma->peer);
 }
 
 static void ofi_rma_wait(struct na_plugin_class *na_class, struct ofi_rma *rma)

@@ -3,6 +3,8 @@
 
 #include "ofi.h"
 
+#include <string.h>
+
 /* Takes the positive number. */
 int32_t ofi_status(int error)
 {
@@ -63,6 +65,25 @@ int32_t ofi_send_status(int error)
 
     return status == NA_PLUGIN_IO_ERROR || status == NA_PLUGIN_INVALID_ARG ? NA_PLUGIN_HOSTUNREACH
                                                                            : status;
+}
+
+/* `error` is negative, as libfabric returns it. */
+int32_t ofi_failed(const struct na_plugin_class *na_class, const char *what, int error)
+{
+    char where[128] = "";
+
+    if (na_class->protocol.naming == OFI_NAMING_SOCKET && na_class->info->src_addr != NULL) {
+        struct sockaddr_storage address = {0};
+
+        if (na_class->info->src_addrlen <= sizeof(address)) {
+            memcpy(&address, na_class->info->src_addr, na_class->info->src_addrlen);
+            kit_location_format(&address, where, sizeof(where));
+        }
+    }
+    OFI_LOG_ERROR("provider '%s', domain '%s'%s%s: %s could not be opened (%s)",
+                  na_class->info->fabric_attr->prov_name, na_class->info->domain_attr->name,
+                  where[0] != '\0' ? " at " : "", where, what, fi_strerror(-error));
+    return ofi_status(-error);
 }
 
 void ofi_close(struct fid *fid)

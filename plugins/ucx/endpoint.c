@@ -122,10 +122,8 @@ static int32_t class_configure(struct na_plugin_class *na_class, const struct na
 static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tls, bool encrypts)
 {
     static const char *const words[] = {"auto", "copy", "ucp", "messages"};
-    static const char *const hardware[] = {"rc_verbs", "rc_mlx5", "dc_mlx5", "ugni_rdma"};
     const char *word = getenv("AMALGAM_UCX_RMA");
-    const struct ucx_resource *list;
-    uint32_t count = ucx_resources(&list);
+    bool has_others;
 
     for (uint32_t i = 0; word != NULL && i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(word, words[i]) == 0) {
@@ -137,15 +135,13 @@ static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tl
         UCX_LOG_ERROR("AMALGAM_UCX_RMA is '%.40s'; auto, copy, ucp and messages are known", word);
         return NA_PLUGIN_INVALID_ARG;
     }
-    na_class->wants_keys = na_class->rma_choice == UCX_RMA_UCP;
-    for (uint32_t i = 0; i < count; i++)
-        for (size_t k = 0; k < sizeof(hardware) / sizeof(hardware[0]); k++)
-            if (strcmp(list[i].transport, hardware[k]) == 0 && ucx_protocol_has(tls, hardware[k]))
-                na_class->wants_keys = na_class->has_hardware = true;
+    ucx_resources_find(tls, &na_class->has_hardware, &has_others);
+    na_class->wants_keys = na_class->has_hardware || na_class->rma_choice == UCX_RMA_UCP;
     if (encrypts) { /* then the engine's records have all bytes */
         na_class->rma_choice = UCX_RMA_MESSAGES;
         na_class->wants_keys = false;
     }
+    na_class->is_native = na_class->wants_keys && na_class->has_hardware && !has_others;
     na_class->may_attach = ucx_protocol_has(tls, "cma") && (na_class->rma_choice == UCX_RMA_AUTO ||
                                                             na_class->rma_choice == UCX_RMA_COPY);
     if (na_class->may_attach && na_class->rma_choice == UCX_RMA_AUTO)
@@ -175,7 +171,7 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
         ret = kit_endpoint_open(&na_class->fabric, &config, info);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    info->capabilities |= NA_PLUGIN_CAP_RMA;
+    info->capabilities |= NA_PLUGIN_CAP_RMA | (na_class->is_native ? NA_PLUGIN_CAP_RMA_NATIVE : 0);
     if (na_class->secret == NULL && !na_class->worker->is_readable)
         UCX_LOG_WARNING("what peers say of their workers cannot be checked with this UCX: set a "
                         "key (auth_key), or let only those reach us who are trusted");

@@ -54,6 +54,22 @@ int32_t ucx_enumerate(const char *name, na_plugin_offer_fn report, void *arg)
     return ucx_report(&other, report, arg);
 }
 
+int32_t ucx_offer_describe(const char *protocol, const char *device, char *text, uint64_t size)
+{
+    bool has_hardware, has_others;
+    char tls[UCX_TLS_MAX];
+
+    (void) device;
+    if (!ucx_protocol_to_tls(protocol, tls))
+        return NA_PLUGIN_NODEV;
+    ucx_resources_find(tls, &has_hardware, &has_others);
+    (void) snprintf(text, size, "UCX %s; %s RMA; registration: by UCX", ucp_get_version_string(),
+                    !has_hardware ? "emulated"
+                    : has_others  ? "native or emulated"
+                                  : "native");
+    return NA_PLUGIN_SUCCESS;
+}
+
 static int32_t ucx_report(const struct ucx_protocol *protocol, na_plugin_offer_fn report, void *arg)
 {
     char tls[UCX_TLS_MAX], missing[UCX_TLS_MAX], offered[UCX_OFFERED_MAX];

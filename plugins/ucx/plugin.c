@@ -6,7 +6,9 @@
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+static const void *ucx_get_extension(const char *id);
 static void ucx_settings_default(void);
 
 const struct kit_msg_ops ucx_ops = {
@@ -36,10 +38,10 @@ static struct na_plugin ucx_plugin = {
     .name = UCX_PLUGIN_NAME,
     .version = "1.0.0",
     .description = "UCX: InfiniBand and RoCE (rc, ud, dc), sockets, shared memory",
-    .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_WAIT_FD | NA_PLUGIN_CAP_CANCEL_SEND |
-                    NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS |
-                    NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_SECOND_KEY |
-                    NA_PLUGIN_CAP_ENCRYPTED,
+    .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_RMA_NATIVE | NA_PLUGIN_CAP_WAIT_FD |
+                    NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH |
+                    NA_PLUGIN_CAP_NO_THREADS | NA_PLUGIN_CAP_AUTHENTICATED |
+                    NA_PLUGIN_CAP_SECOND_KEY | NA_PLUGIN_CAP_ENCRYPTED,
     .enumerate = ucx_enumerate,
     .initialize = ucx_class_initialize,
     .finalize = ucx_class_finalize,
@@ -79,10 +81,21 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
     }
     ucx_settings_default();
     ucx_fork_watch();
+    ucx_plugin.get_extension = ucx_get_extension;
     ucx_plugin.op_size = kit_msg_op_size();
     ucx_plugin.op_align = kit_msg_op_align();
     *plugin_p = &ucx_plugin;
     return NA_PLUGIN_SUCCESS;
+}
+
+static const void *ucx_get_extension(const char *id)
+{
+    static const struct na_plugin_offer_details details = {
+        .extension = {.size = sizeof(details)},
+        .offer_describe = ucx_offer_describe,
+    };
+
+    return strcmp(id, NA_PLUGIN_EXT_OFFER_DETAILS) == 0 ? &details : kit_msg_get_extension(id);
 }
 
 /*

@@ -55,6 +55,25 @@ void ucx_resources_text(char text[UCX_OFFERED_MAX])
         (void) snprintf(text, UCX_OFFERED_MAX, "nothing");
 }
 
+/* Whether a list has transports here that read and write memory by themselves, and others. */
+void ucx_resources_find(const char *tls, bool *has_hardware, bool *has_others)
+{
+    static const char *const hardware[] = {"rc_verbs", "rc_mlx5", "dc_mlx5", "ugni_rdma"};
+    const struct ucx_resource *list;
+    uint32_t count = ucx_resources(&list);
+
+    *has_hardware = *has_others = false;
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_hardware = false;
+
+        if (!ucx_protocol_has(tls, list[i].transport))
+            continue;
+        for (size_t k = 0; k < sizeof(hardware) / sizeof(hardware[0]); k++)
+            is_hardware = is_hardware || strcmp(list[i].transport, hardware[k]) == 0;
+        *(is_hardware ? has_hardware : has_others) = true;
+    }
+}
+
 void ucx_resources_cleanup(void)
 {
     (void) pthread_mutex_lock(&ucx_resources_lock);

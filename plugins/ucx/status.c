@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UCX's status codes, and what UCX would print by itself: while one of our calls is under way it
- * goes to our log instead, where a dead peer is one line and not many.
+ * UCX's status codes, and what UCX would print by itself: what it says inside of our calls, and in
+ * its own thread, goes to our log instead, where a dead peer is one line and not many.
  */
 
 #include "ucx.h"
@@ -16,6 +16,9 @@
 #        define UCX_HAS_LOG_HANDLER 1
 #    endif
 #endif
+
+/* UCX's thread, which tells of devices. Without a handler that is on the standard output. */
+#define UCX_THREAD_NAME "async"
 
 /* The cheapest model; a plugin's share of what the loader keeps for it is a few bytes. */
 _Thread_local uint32_t ucx_log_depth __attribute__((tls_model("initial-exec")));
@@ -65,11 +68,12 @@ static ucs_log_func_rc_t ucx_log_take(const char *file, unsigned line, const cha
                                       ucs_log_level_t level,
                                       const ucs_log_component_config_t *config, const char *format,
                                       va_list args) __attribute__((format(printf, 6, 0)));
+static bool ucx_log_is_meant(void);
 #endif
 
 /*
  * For good: handlers are a stack, and one that somebody else pushed meanwhile would go in place of
- * ours. It lets everything pass that is not said inside of our calls.
+ * ours. It lets everything pass that other users of UCX in this process are told.
  */
 void ucx_log_capture(void)
 {
@@ -103,11 +107,19 @@ static ucs_log_func_rc_t ucx_log_take(const char *file, unsigned line, const cha
 
     (void) file;
     (void) config;
-    if (ucx_log_depth == 0 || level > UCS_LOG_LEVEL_WARN || level == UCS_LOG_LEVEL_FATAL)
+    if (level > UCS_LOG_LEVEL_WARN || level == UCS_LOG_LEVEL_FATAL || !ucx_log_is_meant())
         return UCS_LOG_FUNC_RC_CONTINUE;
     (void) vsnprintf(text, sizeof(text), format, args);
     memcpy(ucx_log_text, text, sizeof(text));
     na_plugin_log(kit_host, NA_PLUGIN_LOG_INFO, UCX_PLUGIN_NAME, function, line, "UCX: %s", text);
     return UCS_LOG_FUNC_RC_STOP;
+}
+
+static bool ucx_log_is_meant(void)
+{
+    char name[16] = "";
+
+    return ucx_log_depth != 0 || (pthread_getname_np(pthread_self(), name, sizeof(name)) == 0 &&
+                                  strcmp(name, UCX_THREAD_NAME) == 0);
 }
 #endif

@@ -12,6 +12,7 @@
 #endif
 
 #include "kit_remote.h"
+#include "na_plugin_offer_details.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -216,6 +217,7 @@ struct na_plugin_class {
     bool is_busy;
     bool is_attentive; /* the sockets are to be looked at in the next poll */
     bool has_hardware; /* a lane of RDMA is possible */
+    bool is_native;    /* and nothing else: targets have no part in puts and gets */
     bool wants_keys;   /* handles carry UCP's remote keys */
     bool has_segments; /* those of sockets are large enough for an eager piece */
     ucp_datatype_t piece;
@@ -363,10 +365,12 @@ struct ucx_resource {
 };
 uint32_t ucx_resources(const struct ucx_resource **list_p);
 void ucx_resources_text(char text[UCX_OFFERED_MAX]);
+void ucx_resources_find(const char *tls, bool *has_hardware, bool *has_others);
 void ucx_resources_cleanup(void);
 
 /* enumerate.c */
 int32_t ucx_enumerate(const char *protocol, na_plugin_offer_fn report, void *arg);
+int32_t ucx_offer_describe(const char *protocol, const char *device, char *text, uint64_t size);
 
 /* fork.c */
 extern pthread_mutex_t ucx_resources_lock; /* locks that another thread may hold meanwhile */

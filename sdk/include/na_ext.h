@@ -291,6 +291,21 @@ NA_PUBLIC na_return_t NA_Plugin_get_records(unsigned long flags,
 NA_PUBLIC void NA_Plugin_free_records(struct na_plugin_record *records);
 
 /**
+ * Get what a plugin says of an offer in words: the version of the library or provider below it, how
+ * memory is registered, whether puts and gets need the target.
+ *
+ * \param record    [IN] a record
+ * \param protocol  index in its info's protocols
+ *
+ * \return a line, which belongs to the record; "" if the plugin says nothing, if the offer is not
+ *         usable, or if there is none of that index
+ *
+ * Any thread. \since 1.1
+ */
+NA_PUBLIC const char *NA_Plugin_get_offer_details(const struct na_plugin_record *record,
+                                                  size_t protocol);
+
+/**
  * Get the name of a stage.
  *
  * \param stage  the stage

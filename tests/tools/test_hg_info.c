@@ -48,6 +48,39 @@ static void lists_the_sm_plugin_with_all_it_declares(void **state)
     (void) json_object_put(object);
 }
 
+/* Where the plugin was built: how memory is registered, and what moves data. */
+static void says_how_an_offer_moves_data(void **state)
+{
+    struct json_object *object, *plugins, *protocols;
+    size_t described = 0;
+
+    (void) state;
+    tool_run(&run, hg_info, "--json");
+    object = tool_run_json(&run);
+    plugins = tool_json_at(object, "plugins");
+    for (size_t i = 0; i < json_object_array_length(plugins); i++) {
+        struct json_object *plugin = json_object_array_get_idx(plugins, i);
+        const char *name = tool_json_string(plugin, "name");
+
+        protocols = tool_json_at(plugin, "protocols");
+        for (size_t k = 0; k < json_object_array_length(protocols); k++) {
+            struct json_object *protocol = json_object_array_get_idx(protocols, k), *details;
+
+            details = tool_json_at(protocol, "details");
+            if ((strcmp(name, "ofi") != 0 && strcmp(name, "ucx") != 0) ||
+                !json_object_get_boolean(tool_json_at(protocol, "usable"))) {
+                assert_null(details);
+                continue;
+            }
+            assert_non_null(strstr(json_object_get_string(details), " RMA; registration: "));
+            described++;
+        }
+    }
+    if (described == 0)
+        print_message("left out: neither ofi nor ucx is there\n");
+    (void) json_object_put(object);
+}
+
 static void prints_the_same_for_people(void **state)
 {
     (void) state;
@@ -210,6 +243,7 @@ int main(int argc, char *argv[])
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_the_sm_plugin_with_all_it_declares),
+        cmocka_unit_test(says_how_an_offer_moves_data),
         cmocka_unit_test(prints_the_same_for_people),
         cmocka_unit_test(names_a_file_that_is_no_plugin_and_the_reason),
         cmocka_unit_test(says_what_an_init_string_picks_and_why),

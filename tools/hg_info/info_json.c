@@ -11,8 +11,8 @@ static struct json_object *json_selection(const struct info_report *report);
 static struct json_object *json_plugins(const struct info_report *report);
 static struct json_object *json_skipped(const struct info_report *report);
 static struct json_object *json_plugin(const struct na_plugin_record *record);
-static void json_add_info(struct json_object *object, const struct na_plugin_info *info);
-static struct json_object *json_protocol(const struct na_plugin_protocol *protocol);
+static void json_add_info(struct json_object *object, const struct na_plugin_record *record);
+static struct json_object *json_protocol(const struct na_plugin_record *record, size_t index);
 static struct json_object *json_strings(const char *const *strings, size_t count);
 static void json_add_version(struct json_object *object, const char *name, uint32_t version);
 
@@ -103,12 +103,13 @@ static struct json_object *json_plugin(const struct na_plugin_record *record)
     tool_json_add_string(object, "file", record->path);
     json_add_version(object, "abi_version", record->abi_version);
     if (record->info != NULL)
-        json_add_info(object, record->info);
+        json_add_info(object, record);
     return object;
 }
 
-static void json_add_info(struct json_object *object, const struct na_plugin_info *info)
+static void json_add_info(struct json_object *object, const struct na_plugin_record *record)
 {
+    const struct na_plugin_info *info = record->info;
     struct json_object *limits = json_object_new_object();
     struct json_object *protocols = json_object_new_array();
 
@@ -122,12 +123,14 @@ static void json_add_info(struct json_object *object, const struct na_plugin_inf
         tool_json_add_uint(limits, info->limits[i].name, info->limits[i].value);
     (void) json_object_object_add(object, "limits", limits);
     for (size_t i = 0; i < info->protocol_count; i++)
-        (void) json_object_array_add(protocols, json_protocol(&info->protocols[i]));
+        (void) json_object_array_add(protocols, json_protocol(record, i));
     (void) json_object_object_add(object, "protocols", protocols);
 }
 
-static struct json_object *json_protocol(const struct na_plugin_protocol *protocol)
+static struct json_object *json_protocol(const struct na_plugin_record *record, size_t index)
 {
+    const struct na_plugin_protocol *protocol = &record->info->protocols[index];
+    const char *details = NA_Plugin_get_offer_details(record, index);
     struct json_object *object = json_object_new_object();
 
     tool_json_add_string(object, "name", protocol->name);
@@ -136,6 +139,7 @@ static struct json_object *json_protocol(const struct na_plugin_protocol *protoc
     tool_json_add_bool(object, "node_local", protocol->node_local);
     tool_json_add_bool(object, "usable", protocol->usable);
     tool_json_add_string(object, "reason", protocol->usable ? NULL : protocol->reason);
+    tool_json_add_string(object, "details", details[0] != '\0' ? details : NULL);
     return object;
 }
 

@@ -14,7 +14,7 @@ static void print_endpoint(const struct info_report *report);
 static const char *waiting(const struct info_report *report);
 static void print_plugins(const struct info_report *report);
 static void print_plugin(const struct na_plugin_record *record);
-static void print_protocol(const struct na_plugin_protocol *protocol);
+static void print_protocol(const struct na_plugin_record *record, size_t index);
 static void print_skipped(const struct info_report *report);
 static void print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void print_char(const char *text, size_t i, bool raw);
@@ -119,11 +119,13 @@ static void print_plugin(const struct na_plugin_record *record)
         print("  %-14s %s = %" PRIu64 "\n", i == 0 ? "limits" : "", info->limits[i].name,
               info->limits[i].value);
     for (size_t i = 0; i < info->protocol_count; i++)
-        print_protocol(&info->protocols[i]);
+        print_protocol(record, i);
 }
 
-static void print_protocol(const struct na_plugin_protocol *protocol)
+static void print_protocol(const struct na_plugin_record *record, size_t index)
 {
+    const struct na_plugin_protocol *protocol = &record->info->protocols[index];
+    const char *details = NA_Plugin_get_offer_details(record, index);
     bool device = protocol->device_name != NULL && protocol->device_name[0] != '\0';
 
     print("  protocol       %s%s%s: priority %" PRId32 "%s%s%s\n", protocol->name,
@@ -131,6 +133,8 @@ static void print_protocol(const struct na_plugin_protocol *protocol)
           protocol->node_local ? ", this node only" : "",
           protocol->usable ? "" : ", not usable here: ",
           protocol->usable || protocol->reason == NULL ? "" : protocol->reason);
+    if (details[0] != '\0')
+        print("                 %s\n", details);
 }
 
 static void print_skipped(const struct info_report *report)

@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS_MAX  20
-#define LIMITS_MAX 4
+#define WORDS_MAX   20
+#define LIMITS_MAX  4
+#define DETAILS_MAX 256
 
 /* The public part comes first. Descriptor data lives for ever; offers are kept for their
  * strings. */
@@ -21,6 +22,7 @@ struct info {
     const char *capabilities[WORDS_MAX];
     struct na_plugin_limit limits[LIMITS_MAX];
     struct na_plugin_protocol *protocols;
+    char (*details)[DETAILS_MAX]; /* of each protocol */
     struct na_offers offers;
 };
 
@@ -30,6 +32,7 @@ static size_t list_capabilities(const struct na_transport *transport, uint64_t f
                                 const char **words);
 static void fill_limits(struct info *info, const struct na_transport *transport);
 static na_return_t fill_protocols(struct info *info, const struct na_transport *transport);
+static void fill_details(struct info *info, const struct na_transport *transport);
 
 na_return_t na_plugin_info_make(const struct na_transport *transport,
                                 const struct na_plugin_info **info_p)
@@ -54,6 +57,14 @@ na_return_t na_plugin_info_make(const struct na_transport *transport,
     }
     *info_p = &info->info;
     return NA_SUCCESS;
+}
+
+const char *NA_Plugin_get_offer_details(const struct na_plugin_record *record, size_t protocol)
+{
+    const struct info *info =
+        record != NULL ? (const struct info *) (const void *) record->info : NULL;
+
+    return info != NULL && protocol < info->info.protocol_count ? info->details[protocol] : "";
 }
 
 bool NA_Class_has_capability(const na_class_t *na_class, const char *capability)
@@ -92,6 +103,7 @@ void na_plugin_info_free(const struct na_plugin_info *public_info)
         return;
     na_offers_free(&info->offers);
     free(info->protocols);
+    free(info->details);
     free(info);
 }
 
@@ -174,7 +186,8 @@ static na_return_t fill_protocols(struct info *info, const struct na_transport *
         NA_LOG_WARNING("plugin %s cannot list its protocols: %s", transport->name,
                        NA_Error_to_string(plugin_ret));
     info->protocols = calloc(info->offers.count + 1, sizeof(*info->protocols));
-    if (info->protocols == NULL)
+    info->details = calloc(info->offers.count + 1, sizeof(*info->details));
+    if (info->protocols == NULL || info->details == NULL)
         return NA_NOMEM;
     for (size_t i = 0; i < info->offers.count; i++) {
         const struct na_offer *offer = &info->offers.items[i];
@@ -188,5 +201,20 @@ static na_return_t fill_protocols(struct info *info, const struct na_transport *
     }
     info->info.protocols = info->protocols;
     info->info.protocol_count = info->offers.count;
+    fill_details(info, transport);
     return NA_SUCCESS;
+}
+
+static void fill_details(struct info *info, const struct na_transport *transport)
+{
+    for (size_t i = 0; i < info->offers.count; i++) {
+        const struct na_offer *offer = &info->offers.items[i];
+        char *text = info->details[i];
+
+        if (transport->offer_details.offer_describe == NULL || !offer->usable ||
+            transport->offer_details.offer_describe(offer->protocol, offer->device, text,
+                                                    DETAILS_MAX) != NA_PLUGIN_SUCCESS)
+            text[0] = '\0';
+        text[DETAILS_MAX - 1] = '\0';
+    }
 }

@@ -10,6 +10,7 @@
 #include "na_plugin_counters.h"
 #include "na_plugin_mem_segments.h"
 #include "na_plugin_multi_recv.h"
+#include "na_plugin_offer_details.h"
 #include "na_plugin_peer_events.h"
 
 #define NA_OP_PRIVATE_MAX \
@@ -35,6 +36,7 @@ struct na_transport {
     struct na_plugin_addr_serialize addr_serialize;
     struct na_plugin_counters counters;
     struct na_plugin_peer_events peer_events;
+    struct na_plugin_offer_details offer_details;
 };
 
 /* Around the calls that load, list and open, see NA_Plugin_get_current() and signals.h. Of several
