@@ -11,7 +11,8 @@
 
 static int32_t class_configure(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                                char tls[UCX_TLS_MAX]);
-static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tls, bool encrypts);
+static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tls,
+                                const struct na_plugin_init *init);
 static int32_t class_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                           const char *tls, struct na_plugin_class_info *info);
 
@@ -116,16 +117,18 @@ static int32_t class_configure(struct na_plugin_class *na_class, const struct na
     if (na_class->protocol == NULL)
         return NA_PLUGIN_NOMEM;
     memcpy(na_class->protocol, init->protocol, size);
-    return class_choose_rma(na_class, tls, kit_init_encrypts(init));
+    return class_choose_rma(na_class, tls, init);
 }
 
-static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tls, bool encrypts)
+static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tls,
+                                const struct na_plugin_init *init)
 {
     static const char *const words[] = {"auto", "copy", "ucp", "messages"};
     static const char *const hardware[] = {"rc_verbs", "rc_mlx5", "dc_mlx5", "ugni_rdma"};
     const char *word = getenv("AMALGAM_UCX_RMA");
     const struct ucx_resource *list;
     uint32_t count = ucx_resources(&list);
+    const bool is_asked = kit_init_mem_per_session(init); /* nobody reaches memory by itself then */
 
     for (uint32_t i = 0; word != NULL && i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(word, words[i]) == 0) {
@@ -142,13 +145,13 @@ static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tl
         for (size_t k = 0; k < sizeof(hardware) / sizeof(hardware[0]); k++)
             if (strcmp(list[i].transport, hardware[k]) == 0 && ucx_protocol_has(tls, hardware[k]))
                 na_class->wants_keys = na_class->has_hardware = true;
-    if (encrypts) { /* then the engine's records have all bytes */
+    if (kit_init_encrypts(init)) /* then the engine's records have all bytes */
         na_class->rma_choice = UCX_RMA_MESSAGES;
+    if (kit_init_encrypts(init) || is_asked)
         na_class->wants_keys = false;
-    }
     na_class->may_attach = ucx_protocol_has(tls, "cma") && (na_class->rma_choice == UCX_RMA_AUTO ||
                                                             na_class->rma_choice == UCX_RMA_COPY);
-    if (na_class->may_attach && na_class->rma_choice == UCX_RMA_AUTO)
+    if (na_class->may_attach && na_class->rma_choice == UCX_RMA_AUTO && !is_asked)
         ucx_registry_open(na_class);
     return NA_PLUGIN_SUCCESS;
 }
