@@ -30,6 +30,7 @@ AT(hg_init_info, multi_recv_copy_threshold, 104);
 #if LAYOUT_MINOR >= 1
 AT(hg_init_info, auth_key_also, 112);
 AT(hg_init_info, encrypt, 120);
+AT(hg_init_info, mem_per_session, 121);
 #endif
 
 SIZE(hg_diag_counters, 72);

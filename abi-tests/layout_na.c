@@ -20,6 +20,7 @@ AT(na_init_info, traffic_class, 44);
 #if LAYOUT_MINOR >= 1
 AT(na_init_info, auth_key_also, 48);
 AT(na_init_info, encrypt, 56);
+AT(na_init_info, mem_per_session, 57);
 #endif
 
 SIZE(na_init_info_4_0, 48);

@@ -46,7 +46,7 @@ AT(na_plugin_init, request_mem_device, 84);
 AT(na_plugin_init, options, 88);
 AT(na_plugin_init, auth_key_also, 96);
 AT(na_plugin_init, encrypt, 104);
-AT(na_plugin_init, reserved, 108);
+AT(na_plugin_init, mem_per_session, 108);
 #endif
 
 GROWS(na_plugin_class_info, 56);
@@ -171,6 +171,10 @@ AT(na_plugin_offer_details, offer_describe, 8);
 GROWS(na_plugin_peer_events, 16);
 AT(na_plugin_peer_events, extension, 0);
 AT(na_plugin_peer_events, peer_events_set, 8);
+
+GROWS(na_plugin_mem_grant, 16);
+AT(na_plugin_mem_grant, extension, 0);
+AT(na_plugin_mem_grant, mem_grant, 8);
 #endif
 
 VALUE(NA_PLUGIN_ABI_MAJOR, 1);
@@ -214,6 +218,7 @@ VALUE(NA_PLUGIN_CAP_NO_THREADS, 128);
 VALUE(NA_PLUGIN_CAP_AUTHENTICATED, 256);
 VALUE(NA_PLUGIN_CAP_ENCRYPTED, 512);
 VALUE(NA_PLUGIN_CAP_SECOND_KEY, 1024);
+VALUE(NA_PLUGIN_CAP_MEM_PER_SESSION, 2048);
 #endif
 VALUE(NA_PLUGIN_OFFER_USABLE, 1);
 VALUE(NA_PLUGIN_OFFER_NODE_LOCAL, 2);

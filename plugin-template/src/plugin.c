@@ -20,11 +20,12 @@ static struct na_plugin table = {
     .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_WAIT_FD | NA_PLUGIN_CAP_CANCEL_SEND |
                     NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS |
                     NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_SECOND_KEY |
-                    NA_PLUGIN_CAP_ENCRYPTED,
+                    NA_PLUGIN_CAP_ENCRYPTED | NA_PLUGIN_CAP_MEM_PER_SESSION,
     .enumerate = enumerate,
     .initialize = template_initialize,
     .finalize = template_finalize,
     KIT_MSG_FUNCTIONS,
+    .get_extension = kit_remote_get_extension,
     .addr_lookup = template_addr_lookup,
     KIT_REMOTE_FUNCTIONS,
     .put = kit_msg_put,

@@ -20,11 +20,13 @@ static struct na_plugin plugin = {
     .class_names = plugin_names,
     .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH |
                     NA_PLUGIN_CAP_NO_THREADS | NA_PLUGIN_CAP_AUTHENTICATED |
-                    NA_PLUGIN_CAP_SECOND_KEY | NA_PLUGIN_CAP_ENCRYPTED,
+                    NA_PLUGIN_CAP_SECOND_KEY | NA_PLUGIN_CAP_ENCRYPTED |
+                    NA_PLUGIN_CAP_MEM_PER_SESSION,
     .enumerate = mpi_enumerate,
     .initialize = mpi_class_initialize,
     .finalize = mpi_class_finalize,
     KIT_MSG_FUNCTIONS,
+    .get_extension = kit_remote_get_extension,
     .addr_lookup = mpi_addr_lookup,
     KIT_REMOTE_FUNCTIONS,
     .put = kit_msg_put,

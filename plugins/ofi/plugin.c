@@ -22,11 +22,12 @@ static struct na_plugin ofi_plugin = {
                     NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH |
                     NA_PLUGIN_CAP_DEVICE_MEM | NA_PLUGIN_CAP_NO_THREADS |
                     NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_SECOND_KEY |
-                    NA_PLUGIN_CAP_ENCRYPTED,
+                    NA_PLUGIN_CAP_ENCRYPTED | NA_PLUGIN_CAP_MEM_PER_SESSION,
     .enumerate = ofi_enumerate,
     .initialize = ofi_class_initialize,
     .finalize = ofi_class_finalize,
     KIT_MSG_FUNCTIONS,
+    .get_extension = kit_remote_get_extension,
     .addr_lookup = ofi_addr_lookup,
     .mem_create = ofi_mem_create,
     .mem_destroy = ofi_mem_destroy,

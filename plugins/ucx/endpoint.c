@@ -11,7 +11,8 @@
 
 static int32_t class_configure(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                                char tls[UCX_TLS_MAX]);
-static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tls, bool encrypts);
+static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tls,
+                                const struct na_plugin_init *init);
 static int32_t class_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                           const char *tls, struct na_plugin_class_info *info);
 
@@ -116,13 +117,15 @@ static int32_t class_configure(struct na_plugin_class *na_class, const struct na
     if (na_class->protocol == NULL)
         return NA_PLUGIN_NOMEM;
     memcpy(na_class->protocol, init->protocol, size);
-    return class_choose_rma(na_class, tls, kit_init_encrypts(init));
+    return class_choose_rma(na_class, tls, init);
 }
 
-static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tls, bool encrypts)
+static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tls,
+                                const struct na_plugin_init *init)
 {
     static const char *const words[] = {"auto", "copy", "ucp", "messages"};
     const char *word = getenv("AMALGAM_UCX_RMA");
+    const bool is_asked = kit_init_mem_per_session(init); /* nobody reaches memory by itself then */
     bool has_others;
 
     for (uint32_t i = 0; word != NULL && i < sizeof(words) / sizeof(words[0]); i++) {
@@ -137,14 +140,14 @@ static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tl
     }
     ucx_resources_find(tls, &na_class->has_hardware, &has_others);
     na_class->wants_keys = na_class->has_hardware || na_class->rma_choice == UCX_RMA_UCP;
-    if (encrypts) { /* then the engine's records have all bytes */
+    if (kit_init_encrypts(init)) /* then the engine's records have all bytes */
         na_class->rma_choice = UCX_RMA_MESSAGES;
+    if (kit_init_encrypts(init) || is_asked)
         na_class->wants_keys = false;
-    }
     na_class->is_native = na_class->wants_keys && na_class->has_hardware && !has_others;
     na_class->may_attach = ucx_protocol_has(tls, "cma") && (na_class->rma_choice == UCX_RMA_AUTO ||
                                                             na_class->rma_choice == UCX_RMA_COPY);
-    if (na_class->may_attach && na_class->rma_choice == UCX_RMA_AUTO)
+    if (na_class->may_attach && na_class->rma_choice == UCX_RMA_AUTO && !is_asked)
         ucx_registry_open(na_class);
     return NA_PLUGIN_SUCCESS;
 }

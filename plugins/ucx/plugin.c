@@ -41,11 +41,13 @@ static struct na_plugin ucx_plugin = {
     .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_RMA_NATIVE | NA_PLUGIN_CAP_WAIT_FD |
                     NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH |
                     NA_PLUGIN_CAP_NO_THREADS | NA_PLUGIN_CAP_AUTHENTICATED |
-                    NA_PLUGIN_CAP_SECOND_KEY | NA_PLUGIN_CAP_ENCRYPTED,
+                    NA_PLUGIN_CAP_SECOND_KEY | NA_PLUGIN_CAP_ENCRYPTED |
+                    NA_PLUGIN_CAP_MEM_PER_SESSION,
     .enumerate = ucx_enumerate,
     .initialize = ucx_class_initialize,
     .finalize = ucx_class_finalize,
     KIT_MSG_FUNCTIONS,
+    .get_extension = kit_remote_get_extension,
     .addr_lookup = ucx_addr_lookup,
     .mem_create = ucx_mem_create,
     .mem_destroy = ucx_mem_destroy,

@@ -193,7 +193,7 @@ HG_PUBLIC hg_class_t *HG_Init_opt(const char *na_info_string, uint8_t na_listen,
  * \param na_listen [IN]  HG_TRUE if requests from others are to be received
  * \param version [IN]  HG_VERSION(major, minor) of the headers that the caller was compiled with;
  *     fields that are newer are not read. Take the macro: a number that was written out says that
- *     there is no `encrypt`
+ *     there is no `encrypt` and no `mem_per_session`
  * \param hg_init_info [IN]  options, or NULL for the defaults. The strings in it are copied.
  *
  * \return the class, to be closed by HG_Finalize(), or NULL, with the reason in the log

@@ -92,13 +92,19 @@ struct hg_init_info {
     unsigned int multi_recv_copy_threshold;
 
     /* A second key that is accepted besides na_init_info.auth_key, NULL or "" for none: to change
-     * keys while others run (docs/security.md). Read by HG_Init_opt2() and HG_Init_reason(), as is
-     * `encrypt`. \since 1.1 */
+     * keys while others run (docs/security.md). Read by HG_Init_opt2() and HG_Init_reason(), as are
+     * `encrypt` and `mem_per_session`. \since 1.1 */
     const char *auth_key_also;
 
     /* Nothing that is sent can be read without auth_key, bulk data included: a transport that
      * cannot do that is refused. Needs auth_key. \since 1.1 */
     bool encrypt;
+
+    /* Memory is reached by a peer only in the session in which its descriptor was handed to that
+     * peer: in an RPC's input or output, or after HG_Bulk_grant(). What peers hand on is of no use
+     * to others. A transport that cannot do that is refused. Needs auth_key (docs/security.md).
+     * \since 1.1 */
+    bool mem_per_session;
 };
 
 /* Return codes. The first ones, up to HG_HOSTFIREWALL, are numerically those of NA. */
@@ -207,7 +213,8 @@ struct hg_diag_counters {
         .checksum_level = HG_CHECKSUM_NONE, .no_bulk_eager = false, .no_loopback = false,       \
         .stats = false, .no_multi_recv = false, .release_input_early = false,                   \
         .traffic_class = NA_TC_UNSPEC, .no_overflow = false, .multi_recv_op_max = 0,            \
-        .multi_recv_copy_threshold = 0, .auth_key_also = NULL, .encrypt = false                 \
+        .multi_recv_copy_threshold = 0, .auth_key_also = NULL, .encrypt = false,                \
+        .mem_per_session = false                                                                \
     }
 
 #endif /* MERCURY_CORE_TYPES_H */

@@ -432,6 +432,27 @@ HG_PUBLIC hg_return_t HG_Bulk_transfer_deadline(hg_context_t *context, hg_cb_t c
                                                 unsigned int deadline_ms, hg_op_id_t *op_id);
 
 /**
+ * Let a peer reach the memory of a descriptor, in a class that was opened with `mem_per_session`:
+ * in the session with it that there is, or if there is none in the one that brings what is sent to
+ * it next. That ends with the session, when the connection is lost or the peer is started again,
+ * and when the descriptor is freed.
+ *
+ * A descriptor in an RPC's input or output (hg_proc_hg_bulk_t()) needs no such call for the peer
+ * that gets the RPC. Descriptors that are serialized by hand do, and peers to whom that one hands
+ * them on: the owner grants to each before the descriptor leaves. In other classes nothing happens.
+ *
+ * \param handle [IN]  descriptor of memory of this process
+ * \param addr [IN]    address of the peer; it stays the caller's
+ *
+ * \return HG_SUCCESS; HG_INVALID_ARG if the memory is another process's, the address of another
+ *         class, or one of both missing; HG_NOMEM, also if the class has too many grants;
+ *         HG_PERMISSION if the class was inherited by fork()
+ *
+ * Any thread. \since 1.1
+ */
+HG_PUBLIC hg_return_t HG_Bulk_grant(hg_bulk_t handle, hg_addr_t addr);
+
+/**
  * Whether the memory of a descriptor may still be touched by a transfer that ended, by HG_TIMEOUT
  * or HG_CANCELED, before the transport let go of it. That changes with progress, and ends at the
  * latest when the context of the transfer is destroyed.

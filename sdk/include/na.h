@@ -121,6 +121,7 @@ NA_PUBLIC na_class_t *NA_Initialize_opt(const char *info_string, bool listen,
  * \param version [IN]       NA_VERSION(major, minor) of the headers that the caller was compiled
  *                           with: below 5.0 the options are a struct na_init_info_4_0. Take the
  *                           macro: a number that was written out says that there is no `encrypt`
+ *                           and no `mem_per_session`
  * \param na_init_info [IN]  options, or NULL for the defaults
  *
  * \return the class, to be closed with NA_Finalize(); NULL on failure, the log says why
@@ -1017,6 +1018,7 @@ static NA_INLINE void na_init_info_dup_4_0(struct na_init_info *new_info,
     new_info->traffic_class = NA_TC_UNSPEC;
     new_info->auth_key_also = NULL;
     new_info->encrypt = false;
+    new_info->mem_per_session = false;
 }
 
 #ifdef __cplusplus

@@ -379,7 +379,8 @@ NA_PUBLIC const struct na_selection *NA_Class_get_selection(const na_class_t *na
  * \param na_class [IN]    the class
  * \param capability [IN]  "rma", "native_rma", "wait_fd", "poll_wait", "cancel_send", "peer_death",
  *                         "device_memory", "forward_progress", "no_threads", "memory_segments",
- *                         "multi_recv", "addr_serialize" or "peer_events"
+ *                         "multi_recv", "addr_serialize", "peer_events", "authenticated",
+ *                         "encrypted", "second_key" or "memory_per_session"
  *
  * \return true if the class can; false if it cannot, for other words, or if one of both is NULL
  *
@@ -403,6 +404,26 @@ NA_PUBLIC bool NA_Class_has_capability(const na_class_t *na_class, const char *c
  */
 NA_PUBLIC bool NA_Addr_has_capability(const na_class_t *na_class, na_addr_t *addr,
                                       const char *capability);
+
+/**
+ * Let a peer reach memory, in a class that was opened with `mem_per_session`, before it is told of
+ * it: in the session with it that there is, or if there is none in the one that brings what is sent
+ * to it next. That ends with the session, when the connection is lost or the peer is started again,
+ * and when the memory is deregistered. In other classes nothing happens: who has the serialized
+ * handle may use it.
+ *
+ * \param na_class [IN]    the class
+ * \param mem_handle [IN]  registered memory of this process
+ * \param addr [IN]        address of the peer; it stays the caller's
+ *
+ * \return NA_SUCCESS; NA_INVALID_ARG if the memory is not registered, or is a peer's, or an
+ *         argument is missing; NA_NOMEM, also if the class has too many grants; NA_PERMISSION if
+ *         the class was inherited by fork()
+ *
+ * Any thread. \since 1.1
+ */
+NA_PUBLIC na_return_t NA_Mem_handle_grant(na_class_t *na_class, na_mem_handle_t *mem_handle,
+                                          na_addr_t *addr);
 
 /**
  * Get the size limit of one NA_Put() or NA_Get().

@@ -158,6 +158,10 @@ struct na_host_context;
 /* Since 1.2, of an authenticated class that was given auth_key_also: that key counts as much as the
  * first. A class that proves keys and does not say so is closed again when there is one. */
 #define NA_PLUGIN_CAP_SECOND_KEY (UINT64_C(1) << 10)
+/* Since 1.2, of an authenticated class that is asked for mem_per_session: a peer reaches memory
+ * only in the session in which it was granted to it (na_plugin_mem_grant.h). A class without it
+ * that is asked to is closed again. */
+#define NA_PLUGIN_CAP_MEM_PER_SESSION (UINT64_C(1) << 11)
 
 /* Flags of an offer */
 #define NA_PLUGIN_OFFER_USABLE     (1u << 0) /* opening it on this machine can succeed */
@@ -335,7 +339,10 @@ struct na_plugin_init {
      * A class that keeps to it says NA_PLUGIN_CAP_ENCRYPTED; it refuses to open with a reason
      * where it cannot. */
     uint32_t encrypt;
-    uint32_t reserved;
+    /* Since 1.2: 1 when peers may reach memory only in the session in which it was granted to them,
+     * with auth_key, which is given then. A class that keeps to it says
+     * NA_PLUGIN_CAP_MEM_PER_SESSION. */
+    uint32_t mem_per_session;
 };
 
 /*
@@ -828,6 +835,7 @@ NA_PLUGIN_ASSERT(offsetof(struct na_plugin_class_info, max_segments) == 56);
  */
 #include "na_plugin_addr_serialize.h"
 #include "na_plugin_counters.h"
+#include "na_plugin_mem_grant.h"
 #include "na_plugin_mem_segments.h"
 #include "na_plugin_multi_recv.h"
 #include "na_plugin_offer_details.h"

@@ -69,6 +69,9 @@ struct na_init_info {
                                             (docs/security.md). \since 1.1 */
     bool encrypt; /* Nothing that is sent can be read without auth_key, bulk data included: a
                      transport that cannot do that is refused. Needs auth_key. \since 1.1 */
+    bool mem_per_session; /* Memory is reached by a peer only in the session in which it was granted
+                             to it by NA_Mem_handle_grant(): a transport that cannot do that is
+                             refused. Needs auth_key (docs/security.md). \since 1.1 */
 };
 
 /* The same as of version 4.0: what NA_Initialize_opt() reads. */
@@ -234,8 +237,9 @@ typedef void (*na_cb_t)(const struct na_cb_info *callback_info);
 
 /* Default options. */
 #ifdef __cplusplus
-#    define NA_INIT_INFO_INITIALIZER \
-        (na_init_info{NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false, NA_TC_UNSPEC, NULL, false})
+#    define NA_INIT_INFO_INITIALIZER                                                               \
+        (na_init_info{NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false, NA_TC_UNSPEC, NULL, false, \
+                      false})
 #    define NA_INIT_INFO_INITIALIZER_4_0 \
         (na_init_info_4_0{NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false})
 #else
@@ -251,7 +255,8 @@ typedef void (*na_cb_t)(const struct na_cb_info *callback_info);
                                .request_mem_device = false,   \
                                .traffic_class = NA_TC_UNSPEC, \
                                .auth_key_also = NULL,         \
-                               .encrypt = false})
+                               .encrypt = false,              \
+                               .mem_per_session = false})
 #    define NA_INIT_INFO_INITIALIZER_4_0                          \
         ((struct na_init_info_4_0){.ip_subnet = NULL,             \
                                    .auth_key = NULL,              \

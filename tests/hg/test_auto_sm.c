@@ -276,22 +276,26 @@ static void addresses_of_other_nodes_use_the_main_path(void **state)
     pair_close(&pair);
 }
 
-/* An endpoint that the program opened says by itself that it encrypts: RPCs stay on it. */
-static void what_is_encrypted_takes_no_second_path(void **state)
+/*
+ * An endpoint that the program opened says by itself that it encrypts, or keeps memory to sessions:
+ * RPCs stay on it.
+ */
+static void what_shared_memory_cannot_hold_takes_no_second_path(void **state)
 {
     (void) state;
     if (test_is_sm())
         test_skip("this run is over shared memory itself");
-    for (int encrypt = 0; encrypt < 2; encrypt++) {
+    for (int asked = 0; asked < 3; asked++) {
         struct na_init_info na_info = NA_INIT_INFO_INITIALIZER;
         struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
         struct side side = {0};
 
         na_info.auth_key = "open sesame";
-        na_info.encrypt = encrypt != 0;
+        na_info.encrypt = asked == 1;
+        na_info.mem_per_session = asked == 2;
         info.na_class = NA_Initialize_opt2(
             test_init_string(), true, NA_VERSION(NA_VERSION_MAJOR, NA_VERSION_MINOR), &na_info);
-        if (info.na_class == NULL && encrypt)
+        if (info.na_class == NULL && asked != 0)
             test_skip("this transport does not encrypt");
         assert_non_null(info.na_class);
         info.auto_sm = 1;
@@ -299,7 +303,7 @@ static void what_is_encrypted_takes_no_second_path(void **state)
         side.hg_class =
             HG_Init_opt2(NULL, HG_TRUE, HG_VERSION(HG_VERSION_MAJOR, HG_VERSION_MINOR), &info);
         assert_non_null(side.hg_class);
-        assert_int_equal(has_second_path(&side), !encrypt);
+        assert_int_equal(has_second_path(&side), asked == 0);
         assert_int_equal(HG_Finalize(side.hg_class), HG_SUCCESS);
         assert_int_equal(NA_Finalize(info.na_class), NA_SUCCESS);
     }
@@ -314,7 +318,7 @@ int main(void)
         cmocka_unit_test(with_a_key_each_path_is_sealed_once),
         cmocka_unit_test(a_peer_gone_from_the_second_path_is_reached_on_the_main_one),
         cmocka_unit_test(addresses_of_other_nodes_use_the_main_path),
-        cmocka_unit_test(what_is_encrypted_takes_no_second_path),
+        cmocka_unit_test(what_shared_memory_cannot_hold_takes_no_second_path),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

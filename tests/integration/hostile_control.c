@@ -22,8 +22,12 @@ static void ask(struct hostile_peer *peer, const char *line, char *answer, size_
 void hostile_peer_start(struct hostile_peer *peer, const struct hostile_role *role)
 {
     char port[16], number[16];
-    const char *const arguments[] = {port, number, role->key != NULL ? role->key : "",
-                                     role->encrypts ? "1" : "0", NULL};
+    const char *const arguments[] = {port,
+                                     number,
+                                     role->key != NULL ? role->key : "",
+                                     role->encrypts ? "1" : "0",
+                                     role->has_grants ? "1" : "0",
+                                     NULL};
 
     (void) snprintf(port, sizeof(port), "%u", role->port);
     (void) snprintf(number, sizeof(number), "%u", role->number);
@@ -66,6 +70,15 @@ void hostile_peer_expose(struct hostile_peer *peer, char *descriptor, size_t siz
 {
     ask(peer, "expose", descriptor, size);
     assert_true(strlen(descriptor) != 0);
+}
+
+void hostile_peer_grant(struct hostile_peer *peer, const struct hostile_peer *to)
+{
+    char line[300], answer[64];
+
+    (void) snprintf(line, sizeof(line), "grant %s", to->address);
+    ask(peer, line, answer, sizeof(answer));
+    assert_string_equal(answer, "HG_SUCCESS");
 }
 
 void hostile_peer_take(struct hostile_peer *peer, const char *descriptor,

@@ -164,13 +164,14 @@ static hg_return_t work_handler(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-static bool side_open(struct side *opened, const char *key, bool encrypts)
+static bool side_open(struct side *opened, const struct hostile_role *role)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
     char init[128];
 
-    info.na_init_info.auth_key = key;
-    info.encrypt = encrypts;
+    info.na_init_info.auth_key = role->key;
+    info.encrypt = role->encrypts;
+    info.mem_per_session = role->has_grants;
     (void) snprintf(init, sizeof(init), "%s://127.0.0.1:0", test_init_string());
     opened->hg_class =
         HG_Init_opt2(init, HG_TRUE, HG_VERSION(HG_VERSION_MAJOR, HG_VERSION_MINOR), &info);
@@ -329,6 +330,18 @@ static void expose(void)
     printf("\n");
 }
 
+static hg_return_t grant(const char *address)
+{
+    hg_addr_t addr;
+    hg_return_t ret = HG_Addr_lookup2(side.hg_class, address, &addr);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = HG_Bulk_grant(exposed, addr);
+    (void) HG_Addr_free(side.hg_class, addr);
+    return ret;
+}
+
 static hg_return_t take_done(const struct hg_cb_info *info)
 {
     struct call *call = info->arg;
@@ -402,11 +415,11 @@ static bool address_print(void)
 }
 
 /* A class for which others have no session. The key is stretched once. */
-static bool side_renew(const char *key, bool encrypts)
+static bool side_renew(const struct hostile_role *role)
 {
     struct side next;
 
-    if (!side_open(&next, key, encrypts) || !side_close(&side))
+    if (!side_open(&next, role) || !side_close(&side))
         return false;
     side = next;
     return address_print();
@@ -415,10 +428,12 @@ static bool side_renew(const char *key, bool encrypts)
 static void command(const char *line, const struct hostile_role *role)
 {
     if (strcmp(line, "renew") == 0) {
-        if (!side_renew(role->key, role->encrypts))
+        if (!side_renew(role))
             exit(2);
     } else if (strcmp(line, "expose") == 0) {
         expose();
+    } else if (strncmp(line, "grant ", 6) == 0) {
+        printf("%s\n", HG_Error_to_string(grant(line + 6)));
     } else if (strncmp(line, "take ", 5) == 0) {
         printf("%s\n", HG_Error_to_string(take(line + 5)));
     } else if (strcmp(line, "tally") == 0) {
@@ -435,14 +450,15 @@ int hostile_peer_main(int argc, char **argv)
     struct hostile_role role;
     char line[LINE_SIZE];
 
-    if (argc != 5)
+    if (argc != 6)
         return 4;
     role = (struct hostile_role){.port = (uint16_t) atoi(argv[1]),
                                  .number = (uint32_t) atoi(argv[2]),
                                  .key = argv[3][0] != '\0' ? argv[3] : NULL,
-                                 .encrypts = argv[4][0] == '1'};
+                                 .encrypts = argv[4][0] == '1',
+                                 .has_grants = argv[5][0] == '1'};
     hostile_lead(role.port, role.number);
-    if (!side_open(&side, role.key, role.encrypts) || !address_print())
+    if (!side_open(&side, &role) || !address_print())
         return 1;
     for (;;) {
         side_run(&side, NULL, 5);

@@ -23,6 +23,7 @@ struct hostile_role {
     uint32_t number;
     const char *key; /* NULL: it has none */
     bool encrypts;
+    bool has_grants; /* its memory is reached where it was granted (mem_per_session) */
 };
 
 struct hostile_peer {
@@ -45,6 +46,9 @@ void hostile_peer_renew(struct hostile_peer *peer);
 bool hostile_peer_call(struct hostile_peer *peer, const struct hostile_peer *called, bool is_new);
 /* Has it expose memory, always the same one, and gets a descriptor as text. */
 void hostile_peer_expose(struct hostile_peer *peer, char *descriptor, size_t size);
+
+/* Has it grant that memory to another one. */
+void hostile_peer_grant(struct hostile_peer *peer, const struct hostile_peer *to);
 
 /* Pulls it with a descriptor from the one that exposes it; the name of what that ended with. */
 void hostile_peer_take(struct hostile_peer *peer, const char *descriptor,

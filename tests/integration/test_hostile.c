@@ -367,6 +367,45 @@ static void a_descriptor_ends_with_its_class(void **state)
     close_all();
 }
 
+static void check_take(uint32_t which, const char *descriptor, const char *expected)
+{
+    char result[64];
+
+    hostile_peer_take(&peers[which], descriptor, &peers[1], result, sizeof(result));
+    assert_string_equal(result, expected);
+}
+
+/*
+ * With mem_per_session, at its owner alone, who has a descriptor may use it where it was granted:
+ * not in the session of another process, and not in one that is made after messages were lost.
+ */
+static void a_descriptor_is_of_one_session(void **state)
+{
+    const struct hostile_order order = {
+        .kind = HOSTILE_REQUEST, .from = 0, .attack = HOSTILE_REORDER};
+    const struct hostile_role owner = {
+        .port = hostile.port, .number = 1, .key = KEY, .has_grants = true};
+    char descriptor[2100];
+
+    (void) state;
+    start(0, false);
+    hostile_peer_start(&peers[1], &owner);
+    start(BYSTANDER, false);
+    call_until_answered(0, 1, false);
+    call_until_answered(BYSTANDER, 1, false);
+    hostile_peer_expose(&peers[1], descriptor, sizeof(descriptor));
+    check_take(0, descriptor, "HG_PERMISSION");
+    hostile_peer_grant(&peers[1], &peers[0]);
+    check_take(0, descriptor, "HG_SUCCESS");
+    check_take(BYSTANDER, descriptor, "HG_PERMISSION");
+    attack(0, &order);
+    check_take(0, descriptor, "HG_PERMISSION");
+    hostile_peer_grant(&peers[1], &peers[0]);
+    check_take(0, descriptor, "HG_SUCCESS");
+    check_take(BYSTANDER, descriptor, "HG_PERMISSION");
+    close_all();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -375,6 +414,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_bye_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_refusal_is_not_believed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_descriptor_ends_with_its_class, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_descriptor_is_of_one_session, setup, teardown),
     };
 
     if (argc > 1)

@@ -201,6 +201,81 @@ static void damaged_handles_are_refused(void **state)
     assert_int_equal(unpack(fixture, bytes, sizeof(bytes), &remote), NA_PLUGIN_SUCCESS);
 }
 
+static int32_t grant(struct kit_region *region, uint64_t holder, uint32_t index, uint32_t epoch)
+{
+    return kit_region_grant(region,
+                            &(struct kit_grant){.holder = holder, .index = index, .epoch = epoch});
+}
+
+static bool is_granted(struct kit_region *region, uint64_t holder, uint32_t index, uint32_t epoch)
+{
+    const struct kit_grant asked = {.holder = holder, .index = index, .epoch = epoch};
+
+    return kit_region_is_granted(region, &asked);
+}
+
+/* All that there are have the same one, and places are taken by others in time. */
+static void many_are_granted_a_region(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kit_region *region = &fixture->region;
+    const uint32_t count = 10000;
+
+    assert_int_equal(grant(region, 1, 0, 1), NA_PLUGIN_INVALID_ARG); /* not registered yet */
+    assert_int_equal(kit_region_register(&fixture->regions, region), NA_PLUGIN_SUCCESS);
+    assert_false(is_granted(region, 1, 0, 0));
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(grant(region, i + 1, i * 64, 2), NA_PLUGIN_SUCCESS);
+        assert_true(is_granted(region, i + 1, i * 64, 2));
+        assert_false(is_granted(region, i + 1, i * 64, 3)); /* that is a later one */
+        assert_false(is_granted(region, i + 2, i * 64, 0));
+        assert_false(is_granted(region, i + 1, i * 64 + 1, 0));
+    }
+    assert_int_equal(region->grant_count, count);
+    assert_true(region->grant_room <= 2 * count);
+    for (uint32_t i = 0; i < count; i++)
+        assert_true(is_granted(region, i + 1, i * 64, 2));
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(grant(region, count + i + 1, i * 64, 1), NA_PLUGIN_SUCCESS);
+    assert_int_equal(region->grant_count, count);
+    assert_true(region->grant_room <= 2 * count);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_false(is_granted(region, i + 1, i * 64, 0));
+        assert_true(is_granted(region, count + i + 1, i * 64, 1));
+    }
+    kit_region_deregister(&fixture->regions, region);
+    assert_false(is_granted(region, count + 1, 0, 0));
+    assert_int_equal(fixture->regions.grant_room, 0);
+    assert_int_equal(kit_region_register(&fixture->regions, region), NA_PLUGIN_SUCCESS);
+    assert_false(is_granted(region, count + 1, 0, 0));
+}
+
+/* One that is full keeps what it has, and so do the others of its table. */
+static void grants_have_a_bound(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kit_region *region = &fixture->region;
+    const uint32_t most = KIT_GRANTS_MAX / 4 * 3;
+    struct kit_region other = {.length = 0};
+
+    assert_int_equal(kit_region_register(&fixture->regions, region), NA_PLUGIN_SUCCESS);
+    for (uint32_t i = 0; i < most; i++)
+        if (grant(region, i + 1, i, 1) != NA_PLUGIN_SUCCESS)
+            fail_msg("%u grants are the most", i);
+    assert_int_equal(grant(region, most + 1, most, 1), NA_PLUGIN_NOMEM);
+    assert_true(is_granted(region, most, most - 1, 1));
+    assert_int_equal(grant(region, most + 1, most - 1, 1), NA_PLUGIN_SUCCESS);
+    assert_int_equal(kit_region_add(&fixture->regions, &other, fixture->memory, LENGTH, READ), 0);
+    assert_int_equal(kit_region_register(&fixture->regions, &other), NA_PLUGIN_SUCCESS);
+    assert_int_equal(grant(&other, 1, 0, 1), NA_PLUGIN_SUCCESS);
+    assert_int_equal(grant(&other, 2, 1, 1), NA_PLUGIN_NOMEM);
+    assert_true(is_granted(&other, 1, 0, 1));
+    kit_region_deregister(&fixture->regions, region);
+    assert_int_equal(grant(&other, 2, 1, 1), NA_PLUGIN_SUCCESS);
+    kit_region_deregister(&fixture->regions, &other);
+    kit_region_remove(&other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +288,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_handle_says_all_that_is_needed, open_regions,
                                         close_regions),
         cmocka_unit_test_setup_teardown(damaged_handles_are_refused, open_regions, close_regions),
+        cmocka_unit_test_setup_teardown(many_are_granted_a_region, open_regions, close_regions),
+        cmocka_unit_test_setup_teardown(grants_have_a_bound, open_regions, close_regions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

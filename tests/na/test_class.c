@@ -110,6 +110,56 @@ static void what_a_transport_cannot_do_with_keys_is_refused_with_a_reason(void *
     assert_non_null(strstr(reason, "auth_key_also of the init info needs auth_key"));
 }
 
+static void memory_is_kept_to_sessions_or_the_class_refused(void **state)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    char reason[512];
+
+    (void) state;
+    info.mem_per_session = true;
+    assert_int_equal(open_loop(NA_VERSION(6, 0), &info, 0, reason, sizeof(reason)), NA_INVALID_ARG);
+    assert_non_null(strstr(reason, "mem_per_session of the init info needs auth_key"));
+    info.auth_key = "a";
+    assert_int_equal(
+        open_loop(NA_VERSION(6, 0), &info, NA_PLUGIN_CAP_AUTHENTICATED, reason, sizeof(reason)),
+        NA_OPNOTSUPPORTED);
+    assert_non_null(strstr(reason, "does not keep memory to the session"));
+    /* It says that it does, and has no function by which memory is granted. */
+    assert_int_equal(open_loop(NA_VERSION(6, 0), &info,
+                               NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_MEM_PER_SESSION, reason,
+                               sizeof(reason)),
+                     NA_OPNOTSUPPORTED);
+    assert_non_null(strstr(reason, "does not keep memory to the session"));
+}
+
+/* Elsewhere a grant changes nothing, and what is no memory of this class is refused. */
+static void grants_mean_nothing_where_memory_is_open_to_all(void **state)
+{
+    na_class_t *na_class = NA_Initialize("loop+self", false);
+    na_mem_handle_t *mem, *remote;
+    uint8_t memory[16], packed[256];
+    na_addr_t *self;
+
+    (void) state;
+    assert_non_null(na_class);
+    assert_int_equal(NA_Addr_self(na_class, &self), NA_SUCCESS);
+    assert_int_equal(NA_Mem_handle_create(na_class, memory, sizeof(memory), NA_MEM_READ_ONLY, &mem),
+                     NA_SUCCESS);
+    assert_int_equal(NA_Mem_register(na_class, mem, NA_MEM_TYPE_HOST, 0), NA_SUCCESS);
+    assert_int_equal(NA_Mem_handle_serialize(na_class, packed, sizeof(packed), mem), NA_SUCCESS);
+    assert_int_equal(NA_Mem_handle_deserialize(na_class, &remote, packed, sizeof(packed)),
+                     NA_SUCCESS);
+    assert_int_equal(NA_Mem_handle_grant(na_class, mem, self), NA_SUCCESS);
+    assert_int_equal(NA_Mem_handle_grant(na_class, remote, self), NA_INVALID_ARG);
+    assert_int_equal(NA_Mem_handle_grant(na_class, NULL, self), NA_INVALID_ARG);
+    assert_int_equal(NA_Mem_handle_grant(na_class, mem, NULL), NA_INVALID_ARG);
+    assert_int_equal(NA_Mem_handle_grant(NULL, mem, self), NA_INVALID_ARG);
+    NA_Mem_handle_free(na_class, remote);
+    NA_Mem_handle_free(na_class, mem);
+    NA_Addr_free(na_class, self);
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+}
+
 /* What headers without them say reads no further, whatever lies there. */
 static void programs_of_older_headers_have_no_further_members(void **state)
 {
@@ -119,6 +169,7 @@ static void programs_of_older_headers_have_no_further_members(void **state)
 
     (void) state;
     info.encrypt = true;
+    info.mem_per_session = true;
     info.auth_key_also = (const char *) (uintptr_t) 16;
     assert_int_equal(open_loop(version, &info, 0, reason, sizeof(reason)), NA_SUCCESS);
     assert_int_equal(NA_MAJOR(NA_VERSION(6, 1)), 6);
@@ -294,6 +345,8 @@ int main(void)
         cmocka_unit_test(the_old_entry_point_ignores_newer_fields),
         cmocka_unit_test(init_info_that_makes_no_sense_is_refused_by_name),
         cmocka_unit_test(what_a_transport_cannot_do_with_keys_is_refused_with_a_reason),
+        cmocka_unit_test(memory_is_kept_to_sessions_or_the_class_refused),
+        cmocka_unit_test(grants_mean_nothing_where_memory_is_open_to_all),
         cmocka_unit_test(programs_of_older_headers_have_no_further_members),
         cmocka_unit_test(zero_contexts_mean_one_and_ids_are_checked),
         cmocka_unit_test(a_class_is_opened_and_closed_again_and_again),

@@ -458,9 +458,10 @@ int32_t na_plugin_entry_v1(const struct na_host *host_table, const struct na_plu
         .class_names = LOOP_EXTENSIONS ? names : NULL,
         .op_size = sizeof(struct loop_op),
         .op_align = 64,
-#ifdef NA_PLUGIN_CAP_ENCRYPTED
+#ifdef NA_PLUGIN_CAP_MEM_PER_SESSION
         .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_NO_THREADS | NA_PLUGIN_CAP_AUTHENTICATED |
-                        NA_PLUGIN_CAP_ENCRYPTED | NA_PLUGIN_CAP_SECOND_KEY,
+                        NA_PLUGIN_CAP_ENCRYPTED | NA_PLUGIN_CAP_SECOND_KEY |
+                        NA_PLUGIN_CAP_MEM_PER_SESSION,
 #else
         .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_NO_THREADS,
 #endif

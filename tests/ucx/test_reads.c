@@ -296,6 +296,30 @@ static void a_cancelled_get_ends_when_nobody_touches_its_memory(void **state)
     assert_memory_equal(pair->into, pair->into + 1, LARGE - 1);
 }
 
+/* Nobody reads by itself what is to be reached by those alone to whom it was granted. */
+static void memory_that_is_granted_is_in_no_registry(void **state)
+{
+    const struct pair *pair = *state;
+    struct na_plugin_init init = {
+        .size = sizeof(init),
+        .class_name = "ucx",
+        .protocol = "sm+tcp",
+        .address = "127.0.0.1",
+        .max_contexts = 1,
+        .auth_key = "open sesame",
+        .mem_per_session = 1,
+    };
+    struct na_plugin_class_info info = {.size = sizeof(info)};
+    struct na_plugin_class *na_class = NULL;
+
+    assert_non_null(pair->b.na_class->registry);
+    assert_int_equal(ucx_class_initialize(&init, NULL, &na_class, &info), 0);
+    assert_true((info.capabilities & NA_PLUGIN_CAP_MEM_PER_SESSION) != 0);
+    assert_null(na_class->registry);
+    assert_false(na_class->wants_keys);
+    assert_int_equal(ucx_class_finalize(na_class), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +331,7 @@ int main(void)
         cmocka_unit_test_setup(memory_that_is_withdrawn_meanwhile_does_not_count, pair_publish),
         cmocka_unit_test_setup(a_place_that_is_used_again_is_another_region, pair_publish),
         cmocka_unit_test_setup(a_cancelled_get_ends_when_nobody_touches_its_memory, pair_publish),
+        cmocka_unit_test_setup(memory_that_is_granted_is_in_no_registry, pair_publish),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -64,11 +64,12 @@ int32_t kit_option_get(const struct na_plugin_init *init, const char *name, char
                        size_t size);
 
 /*
- * auth_key_also, which belongs to the caller of initialize, and encrypt of a core that has them;
- * NULL and false of another one. Since 1.1.
+ * auth_key_also, which belongs to the caller of initialize, encrypt and mem_per_session of a core
+ * that has them; NULL and false of another one. Since 1.1.
  */
 const char *kit_init_auth_key_also(const struct na_plugin_init *init);
 bool kit_init_encrypts(const struct na_plugin_init *init);
+bool kit_init_mem_per_session(const struct na_plugin_init *init);
 
 /*
  * The part of an address string that names the peer: what follows "plugin+protocol://" or

@@ -19,6 +19,13 @@ bool kit_init_encrypts(const struct na_plugin_init *init)
     return init->size >= end && init->encrypt != 0;
 }
 
+bool kit_init_mem_per_session(const struct na_plugin_init *init)
+{
+    const size_t end = offsetof(struct na_plugin_init, mem_per_session) + sizeof(uint32_t);
+
+    return init->size >= end && init->mem_per_session != 0;
+}
+
 int32_t kit_option_get(const struct na_plugin_init *init, const char *name, char *value,
                        size_t size)
 {

@@ -82,6 +82,23 @@ bool kit_endpoint_encrypts(const struct kit_endpoint *endpoint)
     return session->config.encrypts && session->secret != NULL;
 }
 
+bool kit_endpoint_has_grants(const struct kit_endpoint *endpoint)
+{
+    const struct kit_session *session = &endpoint->state->session;
+
+    return session->config.has_grants && session->secret != NULL;
+}
+
+void kit_msg_memory_refused(struct kit_endpoint *endpoint, const struct kit_peer *peer)
+{
+    const bool is_first = endpoint->state->session.refused_memory++ == 0;
+
+    MSG_LOG(endpoint, is_first ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG,
+            "refused %s: it asks for memory that was not handed to it in this session "
+            "(mem_per_session); others are counted, and at level debug",
+            peer->name);
+}
+
 bool kit_endpoint_is_active(const struct kit_endpoint *endpoint)
 {
     const struct msg_endpoint *state = endpoint->state;
@@ -110,18 +127,20 @@ static void counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn 
 {
     struct kit_endpoint *endpoint = msg_class(na_class);
     const struct msg_endpoint *state = endpoint->state;
-    uint64_t refused, malformed, stale, other_names;
+    uint64_t refused, malformed, stale, other_names, refused_memory;
 
     kit_msg_lock(endpoint);
     refused = state->session.refused;
     malformed = state->session.bad;
     stale = state->counters.frames_stale;
     other_names = state->session.other_names;
+    refused_memory = state->session.refused_memory;
     kit_msg_unlock(endpoint);
     report(arg, "refused_key", refused);
     report(arg, "malformed", malformed);
     report(arg, "stale", stale);
     report(arg, "other_name", other_names);
+    report(arg, "refused_memory", refused_memory);
 }
 
 static int32_t config_check(const struct kit_endpoint_config *config)
@@ -214,6 +233,7 @@ static int32_t session_open(struct msg_endpoint *state, const struct kit_endpoin
         .auth_key = config->init->auth_key,
         .auth_key_also = kit_init_auth_key_also(config->init),
         .encrypts = kit_init_encrypts(config->init),
+        .has_grants = kit_init_mem_per_session(config->init),
         .endpoint = state->endpoint,
         .peer_path = config->ops->peer_path,
         .path_is_named = config->ops->path_is_named,
@@ -271,6 +291,8 @@ static void info_fill(const struct msg_endpoint *state, struct na_plugin_class_i
         info->capabilities |= NA_PLUGIN_CAP_AUTHENTICATED;
     if (kit_endpoint_encrypts(state->endpoint))
         info->capabilities |= NA_PLUGIN_CAP_ENCRYPTED;
+    if (kit_endpoint_has_grants(state->endpoint) && state->endpoint->rma != NULL)
+        info->capabilities |= NA_PLUGIN_CAP_MEM_PER_SESSION;
     if (state->session.secret_also != NULL)
         info->capabilities |= NA_PLUGIN_CAP_SECOND_KEY;
     if (!state->is_busy && state->endpoint->ops->get_fd != NULL &&

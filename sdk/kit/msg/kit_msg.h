@@ -165,6 +165,7 @@ struct kit_endpoint {
     const char *protocol;       /* as it appears in addresses: `plugin+protocol://name` */
     struct msg_endpoint *state; /* inside of this layer */
     struct kit_rma *rma;        /* of kit_remote.h; NULL: none */
+    bool is_rma_configured;     /* likewise */
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -289,6 +290,16 @@ bool kit_msg_rma_leave(struct kit_endpoint *endpoint, const struct na_plugin_mem
  */
 bool kit_endpoint_encrypts(const struct kit_endpoint *endpoint);
 
+/*
+ * Whether a peer reaches memory only in the session in which it was granted to it: a plugin that
+ * has this said of it (NA_PLUGIN_CAP_MEM_PER_SESSION) lets peers reach memory by its engine alone,
+ * `rma`, which kit_remote.h has ask.
+ */
+bool kit_endpoint_has_grants(const struct kit_endpoint *endpoint);
+
+/* Counts and logs a peer that asked for memory which it was not granted. The lock is held. */
+void kit_msg_memory_refused(struct kit_endpoint *endpoint, const struct kit_peer *peer);
+
 /* Whether a context is open that is not stopped. The lock is held. */
 bool kit_endpoint_is_active(const struct kit_endpoint *endpoint);
 
@@ -376,15 +387,15 @@ int32_t kit_msg_cancel_trusted(struct na_plugin_context *context, void *op);
 
 /*
  * na.multi_recv/1, na.addr_serialize/1 (name, raw and incarnation, all checked), na.counters/1
- * (refused_key, malformed, stale, other_name) and na.peer_events/1, which live as long as the
- * process; else NULL.
+ * (refused_key, malformed, stale, other_name, refused_memory) and na.peer_events/1, which live as
+ * long as the process; else NULL. kit_remote_get_extension() has these, too.
  */
 const void *kit_msg_get_extension(const char *id);
 
 /*
  * The functions above that every plugin over this layer has, for the initializer of its table:
- * `KIT_MSG_FUNCTIONS,`. Puts and gets, and sleeping on a descriptor, are named by those that have
- * them.
+ * `KIT_MSG_FUNCTIONS,`. The plugin names get_extension, kit_msg_get_extension or that of
+ * kit_remote.h, and puts, gets and sleeping on a descriptor where it has them.
  */
 #define KIT_MSG_FUNCTIONS                                                                       \
     .context_create = kit_msg_context_create, .context_stop = kit_msg_context_stop,             \
@@ -395,7 +406,7 @@ const void *kit_msg_get_extension(const char *id);
     .msg_send_unexpected = kit_msg_send_unexpected,                                             \
     .msg_recv_unexpected = kit_msg_recv_unexpected, .msg_send_expected = kit_msg_send_expected, \
     .msg_recv_expected = kit_msg_recv_expected, .poll = kit_msg_poll, .cancel = kit_msg_cancel, \
-    .cancel_trusted = kit_msg_cancel_trusted, .get_extension = kit_msg_get_extension
+    .cancel_trusted = kit_msg_cancel_trusted
 
 #ifdef __cplusplus
 }

@@ -103,6 +103,7 @@ struct msg_deferred {
     uint64_t offset; /* of the first record that was not taken; 0: a compact frame */
     void *cookie;    /* NULL: it is a copy */
     bool is_own;     /* a frame to ourselves: cookie is a struct msg_out */
+    uint64_t taken;  /* kit_peer_auth.taken of the frame */
     uint8_t copy[];
 };
 

@@ -440,6 +440,7 @@ static bool frame_defer(struct msg_peer *peer, const void *data, uint64_t size, 
     deferred->offset = offset;
     deferred->cookie = cookie;
     deferred->is_own = is_own;
+    deferred->taken = peer->base.auth != NULL ? peer->base.auth->taken : 0;
     kit_list_append(&peer->deferred, &deferred->link);
     endpoint->state->deferred_count++;
     return true;
@@ -468,6 +469,8 @@ void kit_msg_peer_resume(struct msg_peer *peer)
         struct msg_deferred *deferred =
             kit_container(peer->deferred.next, struct msg_deferred, link);
 
+        if (peer->base.auth != NULL)
+            peer->base.auth->taken = deferred->taken;
         deferred->offset = frame_walk(peer, deferred->data, deferred->size, deferred->offset);
         if (deferred->offset < deferred->size)
             break;

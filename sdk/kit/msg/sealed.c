@@ -135,6 +135,10 @@ static bool sealed_take(const struct sealed *frame, const void *path, void *cook
     bool is_taken = true;
 
     peer->base.is_heard = true;
+    if (kit_unlikely(peer->base.session->config.has_grants)) {
+        peer->base.auth->taken = peer->base.auth->is_by_old ? 0 : peer->base.auth->number;
+        peer->base.auth->is_by_old = false;
+    }
     if (kit_likely(!frame->has_hello) || sealed_hello_take(frame, path, &offset))
         is_taken = kit_msg_frame_take(peer, frame->data, size, offset, cookie, false);
     if (kit_unlikely(peer->base.pending != 0))

@@ -26,6 +26,16 @@ extern "C" {
 /* Most bytes that a plugin may add: a key of its fabric's. */
 #define KIT_REGION_EXTRA_MAX 4096u
 
+/*
+ * Somebody who was handed a region. `index` tells apart those that are there at a time, and is used
+ * again; `holder`, not 0, never is. `epoch` says when.
+ */
+struct kit_grant {
+    uint64_t holder;
+    uint32_t index;
+    uint32_t epoch;
+};
+
 /* A region of this process, or what is known of a peer's. */
 struct kit_region {
     struct kit_link node; /* in the table: all of its regions */
@@ -38,6 +48,12 @@ struct kit_region {
     uint32_t mem_type;
     bool is_remote;     /* it came out of a handle */
     bool is_registered; /* peers find it */
+
+    struct kit_regions *regions; /* the table; NULL: a peer's */
+    struct kit_grant grant;      /* the only one so far */
+    struct kit_grant *grants;    /* NULL: there was no second one */
+    uint32_t grant_room;         /* of the array, a power of two */
+    uint32_t grant_count;
 };
 
 /* The regions of an endpoint. */
@@ -45,7 +61,8 @@ struct kit_regions {
     struct kit_table ids;
     struct kit_keys keys;
     struct kit_link all;
-    uint64_t owner; /* tells the handles of this table from others */
+    uint64_t owner;      /* tells the handles of this table from others */
+    uint64_t grant_room; /* of all regions */
 };
 
 /*
@@ -91,6 +108,22 @@ void kit_region_deregister(struct kit_regions *regions, struct kit_region *regio
 int32_t kit_region_find(const struct kit_regions *regions, uint64_t id, const struct kit_key *key,
                         uint32_t access, uint64_t offset, uint64_t length,
                         struct kit_region **region_p);
+
+/*
+ * Notes down that the region was handed to somebody, as its user asks before it lets a peer do what
+ * kit_region_find() allows. A grant ends with the registration, or when another one has its index.
+ *
+ * NA_PLUGIN_SUCCESS; NA_PLUGIN_INVALID_ARG when the region is not registered; NA_PLUGIN_NOMEM, also
+ * when the regions of the table have KIT_GRANTS_MAX.
+ */
+#define KIT_GRANTS_MAX (UINT32_C(1) << 22)
+int32_t kit_region_grant(struct kit_region *region, const struct kit_grant *grant);
+
+/* Whether that holder was handed the region, at that epoch or later. */
+bool kit_region_is_granted(struct kit_region *region, const struct kit_grant *asked);
+
+/* Forgets all grants; kit_region_deregister() and kit_region_remove() do. */
+void kit_region_revoke(struct kit_region *region);
 
 /*
  * Writes the handle by which a peer reaches the region, and behind it `extra_size` bytes that only

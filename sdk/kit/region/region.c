@@ -57,12 +57,14 @@ int32_t kit_region_add(struct kit_regions *regions, struct kit_region *region, c
     region->length = length;
     region->flags = flags;
     region->owner = regions->owner;
+    region->regions = regions;
     kit_list_append(&regions->all, &region->node);
     return NA_PLUGIN_SUCCESS;
 }
 
 void kit_region_remove(struct kit_region *region)
 {
+    kit_region_revoke(region);
     kit_list_remove(&region->node);
 }
 
@@ -84,6 +86,7 @@ void kit_region_deregister(struct kit_regions *regions, struct kit_region *regio
     if (region->is_registered)
         kit_table_remove(&regions->ids, region->id);
     region->is_registered = false;
+    kit_region_revoke(region);
 }
 
 int32_t kit_region_find(const struct kit_regions *regions, uint64_t id, const struct kit_key *key,

@@ -114,6 +114,12 @@ int32_t kit_remote_mem_serialize(struct na_plugin_class *na_class, struct na_plu
 int32_t kit_remote_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                                    struct na_plugin_mem **mem_p);
 
+/*
+ * na.mem_grant/1, for handles that begin with struct kit_region, and what kit_msg_get_extension()
+ * has, which live as long as the process; else NULL. For the plugin's table.
+ */
+const void *kit_remote_get_extension(const char *id);
+
 /* These, for the initializer of a table. */
 #define KIT_REMOTE_FUNCTIONS                                                              \
     .mem_create = kit_remote_mem_create, .mem_destroy = kit_remote_mem_destroy,           \

@@ -3,13 +3,18 @@
 
 #include "kit_remote.h"
 
+#include "na_plugin_mem_grant.h"
+
 #include <string.h>
 
 #define REMOTE_LEAVE_NS UINT64_C(5000000000)
 
 static struct kit_endpoint *endpoint_of(struct na_plugin_class *na_class);
 static struct kit_region *region_of(struct na_plugin_mem *mem);
-static void keep_secret(struct kit_endpoint *endpoint);
+static void configure(struct kit_endpoint *endpoint);
+static bool may_reach(void *owner, void *peer, struct kit_region *region);
+static int32_t mem_grant(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
+                         struct na_plugin_addr *addr);
 static int32_t sealed_send(void *owner, void *peer, const void *record, uint32_t record_size,
                            const struct kit_region *region, uint64_t offset, uint32_t size);
 static void sealed_take(void *owner, const struct kit_region *region, uint64_t offset,
@@ -22,6 +27,7 @@ int32_t kit_remote_open(struct kit_endpoint *endpoint, const struct kit_rma_conf
     own.owner = endpoint;
     own.control_size = KIT_CONTROL_MAX;
     own.inline_size = KIT_CONTROL_MAX - KIT_RMA_RECORD_SIZE;
+    endpoint->is_rma_configured = false;
     return kit_rma_open(&own, &endpoint->rma);
 }
 
@@ -54,7 +60,7 @@ int32_t kit_remote_start_part(struct kit_endpoint *endpoint, struct kit_msg_rma 
         .cookie = rma,
     };
 
-    keep_secret(endpoint);
+    configure(endpoint);
     return kit_rma_start(endpoint->rma, &request, &rma->transfer);
 }
 
@@ -72,19 +78,36 @@ void kit_remote_control(struct kit_endpoint *endpoint, struct kit_peer *peer, ui
 {
     if (type != KIT_REMOTE_CONTROL || endpoint->rma == NULL)
         return;
-    keep_secret(endpoint);
+    configure(endpoint);
     kit_rma_control(endpoint->rma, peer, data, size);
 }
 
 /* Before the first transfer of either side: the two are opened in any order. */
-static void keep_secret(struct kit_endpoint *endpoint)
+static void configure(struct kit_endpoint *endpoint)
 {
     struct kit_rma_sealed sealed = {.data_send = sealed_send, .data_take = sealed_take};
 
-    if (kit_likely(!kit_endpoint_encrypts(endpoint)))
+    if (kit_likely(endpoint->is_rma_configured))
+        return;
+    endpoint->is_rma_configured = true;
+    if (kit_endpoint_has_grants(endpoint))
+        kit_rma_ask(endpoint->rma, may_reach);
+    if (!kit_endpoint_encrypts(endpoint))
         return;
     sealed.inline_size = kit_msg_control_most(endpoint) - KIT_RMA_RECORD_SIZE;
     kit_rma_inline_only(endpoint->rma, &sealed);
+}
+
+/* What is ours is handed to nobody. */
+static bool may_reach(void *owner, void *peer_p, struct kit_region *region)
+{
+    const struct kit_peer *peer = peer_p;
+    struct kit_grant asked;
+
+    if (peer->is_self || (kit_peer_may_ask(peer, &asked) && kit_region_is_granted(region, &asked)))
+        return true;
+    kit_msg_memory_refused(owner, peer);
+    return false;
 }
 
 static int32_t sealed_send(void *owner, void *peer, const void *record, uint32_t record_size,
@@ -201,6 +224,38 @@ int32_t kit_remote_mem_deregister(struct na_plugin_class *na_class, struct na_pl
                 "the fabric does not let go of %llu bytes at %p, which are deregistered",
                 (unsigned long long) region->length, (void *) (uintptr_t) region->base);
     return NA_PLUGIN_SUCCESS;
+}
+
+const void *kit_remote_get_extension(const char *id)
+{
+    static const struct na_plugin_mem_grant grant = {
+        .extension = {.size = sizeof(struct na_plugin_mem_grant)},
+        .mem_grant = mem_grant,
+    };
+
+    return strcmp(id, NA_PLUGIN_EXT_MEM_GRANT) == 0 ? &grant : kit_msg_get_extension(id);
+}
+
+static int32_t mem_grant(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
+                         struct na_plugin_addr *addr)
+{
+    struct kit_endpoint *endpoint = endpoint_of(na_class);
+    const struct kit_peer *peer = (const struct kit_peer *) (void *) addr;
+    int32_t ret = NA_PLUGIN_SUCCESS;
+    struct kit_grant grant;
+
+    kit_msg_lock(endpoint);
+    grant = kit_peer_grant(peer);
+    if (kit_endpoint_has_grants(endpoint) && !peer->is_self)
+        ret = kit_region_grant(region_of(mem), &grant);
+    kit_msg_unlock(endpoint);
+    if (ret != NA_PLUGIN_SUCCESS)
+        KIT_LOG(NA_PLUGIN_LOG_ERROR, endpoint->plugin,
+                "memory at %p is not granted to %s: %s; register it, and deregister what is not "
+                "needed (%u grants are the most)",
+                (void *) (uintptr_t) region_of(mem)->base, peer->name, kit_status_name(ret),
+                KIT_GRANTS_MAX);
+    return ret;
 }
 
 uint64_t kit_remote_mem_serialize_size(struct na_plugin_class *na_class, struct na_plugin_mem *mem)

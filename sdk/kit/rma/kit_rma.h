@@ -284,6 +284,14 @@ struct kit_rma_sealed {
 void kit_rma_inline_only(struct kit_rma *rma, const struct kit_rma_sealed *sealed);
 
 /*
+ * From now on a peer's request is refused (NA_PLUGIN_PERMISSION) unless this function, which is
+ * called with what kit_region_find() has found for it, says that the peer may reach that region.
+ * Before the first transfer.
+ */
+void kit_rma_ask(struct kit_rma *rma,
+                 bool (*may_reach)(void *owner, void *peer, struct kit_region *region));
+
+/*
  * Frees it, with all memory handles, without another call of ops but conceal and peer_release: the
  * owner has stopped its network before, so that nothing refers to a piece. NULL is allowed.
  */

@@ -190,6 +190,7 @@ struct kit_rma {
     uint32_t timeout_ticks;
     bool is_inline_only;
     struct kit_rma_ops sealed_ops; /* then: the owner's, with other functions for data */
+    bool (*may_reach)(void *owner, void *peer, struct kit_region *region); /* NULL: all may */
 
     struct kit_link active; /* transfers that the next poll looks after */
     struct kit_link retry;

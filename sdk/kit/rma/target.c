@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static int32_t target_check(struct kit_rma *rma, const struct rma_in *in,
+static int32_t target_check(struct kit_rma *rma, void *peer, const struct rma_in *in,
                             struct kit_region **region_p);
 static int32_t target_check_mover(const struct kit_rma *rma, const struct rma_in *in);
 static int32_t target_begin(struct kit_rma_transfer *transfer, const struct rma_in *in);
@@ -19,8 +19,9 @@ int32_t kit_rma_target_start(struct kit_rma *rma, void *peer, const struct rma_i
     const struct rma_record *record = &in->record;
     const bool is_put = (record->flags & RMA_IS_PUT) != 0;
     struct kit_region *region = NULL;
-    int32_t ret = target_check(rma, in, &region);
+    int32_t ret = target_check(rma, peer, in, &region);
     struct kit_rma_transfer *transfer = NULL;
+    bool is_first;
 
     if (rma->target_count + rma->closing_count < RMA_TARGET_MAX)
         transfer = kit_rma_transfer_get(rma, peer, ret == NA_PLUGIN_SUCCESS ? record->length : 1);
@@ -38,16 +39,18 @@ int32_t kit_rma_target_start(struct kit_rma *rma, void *peer, const struct rma_i
         kit_rma_activate(transfer);
         return ret;
     }
-    rma->counters.refused++;
-    RMA_LOG_WARNING(rma, "refused to let a peer %s %llu bytes at %llu of region %llx: %s",
-                    is_put ? "write" : "read", (unsigned long long) record->length,
-                    (unsigned long long) record->offset, (unsigned long long) record->memory,
-                    kit_status_name(ret));
+    is_first = rma->counters.refused++ == 0;
+    RMA_LOG(rma, is_first ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG,
+            "refused to let a peer %s %llu bytes at %llu of region %llx: %s; others are at level "
+            "debug",
+            is_put ? "write" : "read", (unsigned long long) record->length,
+            (unsigned long long) record->offset, (unsigned long long) record->memory,
+            kit_status_name(ret));
     kit_rma_transfer_end(transfer, ret, true);
     return NA_PLUGIN_SUCCESS;
 }
 
-static int32_t target_check(struct kit_rma *rma, const struct rma_in *in,
+static int32_t target_check(struct kit_rma *rma, void *peer, const struct rma_in *in,
                             struct kit_region **region_p)
 {
     const struct rma_record *record = &in->record;
@@ -59,6 +62,9 @@ static int32_t target_check(struct kit_rma *rma, const struct rma_in *in,
     ret = kit_region_find(rma->regions, record->memory, &record->key,
                           is_put ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ, record->offset,
                           record->length, region_p);
+    if (kit_unlikely(rma->may_reach != NULL) && ret == NA_PLUGIN_SUCCESS &&
+        !rma->may_reach(rma->owner, peer, *region_p))
+        return NA_PLUGIN_PERMISSION;
     if (ret == NA_PLUGIN_SUCCESS && (*region_p)->mem_type != NA_PLUGIN_MEM_TYPE_HOST &&
         (in->mover == KIT_RMA_INLINE || in->mover == KIT_RMA_ATTACH))
         return NA_PLUGIN_OPNOTSUPPORTED;

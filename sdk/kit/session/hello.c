@@ -93,7 +93,7 @@ bool kit_hello_take_as(struct kit_peer *peer, const struct kit_hello *hello, boo
 {
     peer->session->hellos++;
     if (is_other) {
-        peer->lost_before = peer->answered + 1;
+        kit_peer_lose_before(peer, peer->answered + 1);
         peer->pending |= KIT_PENDING_CLOSE;
         peer->connection++;
         peer->in_flight = 0;
@@ -131,7 +131,7 @@ bool kit_hello_ack_take(struct kit_peer *peer, const struct kit_hello *hello)
     const uint32_t epoch = hello->wire.epoch;
 
     if (kit_hello_is_other(peer, hello)) {
-        peer->lost_before = epoch > peer->answered ? epoch : peer->answered + 1;
+        kit_peer_lose_before(peer, epoch > peer->answered ? epoch : peer->answered + 1);
         kit_peer_set_canonical(peer, peer);
     } else {
         hello_find_alias(peer, path_of(peer), hello);

@@ -24,6 +24,7 @@
 
 #include "kit_auth.h"
 #include "kit_base.h"
+#include "kit_region.h"
 
 #include <string.h>
 
@@ -118,6 +119,9 @@ struct kit_peer_auth {
     struct kit_offer *answered;  /* the last; NULL: it is gone */
     struct kit_offer *confirmed; /* whose seal the last check has found, */
     uint32_t confirmed_with;     /* under which key */
+    bool is_by_old;              /* the frame that came last had the old seal */
+    uint64_t number;             /* of the seal, which no other one has */
+    uint64_t taken;              /* the same of the frame whose records are taken; has_grants */
 };
 
 /* A peer; the first member of the user's struct. Plugins read the first group. */
@@ -153,6 +157,8 @@ struct kit_peer {
     uint32_t lost_before; /* what was posted before this epoch is lost; 0: nothing */
     uint64_t their_incarnation;
     uint32_t their_epoch;       /* to be echoed */
+    uint64_t holder;            /* of grants; another one for each token */
+    uint32_t granted_from;      /* what was granted before this epoch was for another session */
     uint32_t index;             /* our token for it: the slot, */
     uint32_t nonce;             /* and random bits */
     uint32_t mask;              /* of the sequences of its frames; it is told with the token */
@@ -202,6 +208,7 @@ struct kit_session_config {
     const char *auth_key;  /* text of the key; NULL or empty: none */
     const char *auth_key_also; /* of one that is accepted besides it; likewise */
     bool encrypts;             /* with a key: all that is sealed, as all peers have to */
+    bool has_grants;           /* with a key: memory is reached where it was handed over */
     struct kit_endpoint *endpoint;
 
     /* As in kit_msg.h. */
@@ -241,7 +248,9 @@ struct kit_session {
     uint64_t hellos;  /* received */
     uint64_t bad;     /* what peers sent that is malformed or forged */
     uint64_t refused; /* HELLOs and frames of those that have another key, or none, and replays */
-    uint64_t other_names; /* calls that were answered under another name than was called */
+    uint64_t other_names;    /* calls that were answered under another name than was called */
+    uint64_t refused_memory; /* requests for memory that was not granted to their session */
+    uint64_t numbers;        /* that were given to holders and seals */
     struct kit_link offers_by_age;
     uint32_t offers; /* that are kept */
 };
@@ -541,6 +550,23 @@ enum kit_seal_result kit_peer_seal_open(struct kit_peer *peer, uint32_t sequence
 static inline bool kit_peer_is_sealed(const struct kit_peer *peer)
 {
     return peer->auth != NULL && peer->auth->is_sealed;
+}
+
+/* What is granted to the peer now. */
+static inline struct kit_grant kit_peer_grant(const struct kit_peer *peer)
+{
+    return (struct kit_grant){.holder = peer->holder, .index = peer->index, .epoch = peer->epoch};
+}
+
+/*
+ * What the peer's frame that is being taken may reach: what was granted in the session that sealed
+ * it. False: nothing.
+ */
+static inline bool kit_peer_may_ask(const struct kit_peer *peer, struct kit_grant *asked)
+{
+    *asked = kit_peer_grant(peer);
+    asked->epoch = peer->granted_from;
+    return kit_peer_is_sealed(peer) && peer->auth->taken == peer->auth->number;
 }
 
 /* Forgets all keys of the peer. */

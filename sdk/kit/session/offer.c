@@ -347,7 +347,8 @@ static void answer_take(struct kit_peer *peer, const struct kit_hello *hello,
     kit_seal_begin(&seal, keys, both_have_aes(peer->session, hello));
     if (kit_hello_ack_take(peer, hello)) {
         if (is_lost)
-            peer->lost_before = hello->wire.epoch > answered ? hello->wire.epoch : answered + 1;
+            kit_peer_lose_before(peer,
+                                 hello->wire.epoch > answered ? hello->wire.epoch : answered + 1);
         seal_begin(peer, &seal, is_alias);
         peer->pending |= KIT_PENDING_CONFIRM;
         name_compare(peer, hello);
@@ -478,6 +479,7 @@ static void seal_begin(struct kit_peer *peer, const struct kit_seal *seal, bool 
     auth->seal = *seal;
     kit_seal_prepare(&auth->seal, &auth->contexts);
     auth->is_sealed = true;
+    auth->number = ++peer->session->numbers;
     peer->sent_sequence = 0;
     auth->has_turned = false;
     kit_exchange_close(peer);

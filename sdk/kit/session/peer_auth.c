@@ -163,6 +163,7 @@ enum kit_seal_result kit_peer_seal_open(struct kit_peer *peer, uint32_t sequence
         return result;
     if (auth->has_old)
         result = kit_seal_open(&auth->old, sequence, data, clear, size, false);
+    auth->is_by_old = result == KIT_SEAL_NEXT;
     if (result == KIT_SEAL_NONE && sequence == 1 && size <= CONFIRM_MAX) {
         result = offers_open(peer, sequence, data, clear, size);
         *is_new_p = result == KIT_SEAL_NEXT;

@@ -17,6 +17,12 @@
 void kit_peer_set_incarnation(struct kit_peer *peer, uint64_t incarnation);
 void kit_peer_set_canonical(struct kit_peer *peer, struct kit_peer *canonical);
 
+/* What was posted for the peer before the epoch was for another one, and what was granted, too. */
+static inline void kit_peer_lose_before(struct kit_peer *peer, uint32_t epoch)
+{
+    peer->lost_before = peer->granted_from = epoch;
+}
+
 /* hello.c */
 bool kit_hello_parse(const struct kit_session *session, const void *data, uint32_t size,
                      struct kit_hello *hello);

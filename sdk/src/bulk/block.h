@@ -27,6 +27,7 @@ void hg_blocks_drain(hg_class_t *hg_class);
 struct hg_bulk_class {
     _Atomic int32_t count; /* descriptors; a class that has some cannot be closed */
     bool no_eager;         /* small data do not travel inside of descriptors */
+    bool has_grants;       /* peers reach memory that was granted to them alone (mem_per_session) */
     struct hg_blocks blocks;
 };
 

@@ -50,6 +50,12 @@ void hg_auto_sm_open(hg_class_t *hg_class, const struct na_init_info *main_init_
                        "others are");
         return;
     }
+    if (main_init_info->mem_per_session ||
+        NA_Class_has_capability(main_class, "memory_per_session")) {
+        HG_LOG_WARNING("auto_sm: shared memory is not kept to sessions (mem_per_session); peers on "
+                       "this node are reached as others are");
+        return;
+    }
     if (!hg_auto_sm_pick(main_class, picked, sizeof(picked), &is_same)) {
         HG_LOG_WARNING("auto_sm: no node-local transport is usable; peers on this node are "
                        "reached as others are");

@@ -337,6 +337,12 @@ static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_strin
                 "leave that out");
             return HG_OPNOTSUPPORTED;
         }
+        if (options->na_init_info.mem_per_session &&
+            !NA_Class_has_capability(options->info.na_class, "memory_per_session")) {
+            HG_LOG_ERROR("the NA class that was passed does not keep memory to sessions: open it "
+                         "with `mem_per_session`, or leave that out");
+            return HG_OPNOTSUPPORTED;
+        }
         path->na_class = options->info.na_class;
         hg_rpc_class(hg_class)->is_listening = NA_Is_listening(options->info.na_class);
         return HG_SUCCESS;
@@ -366,6 +372,9 @@ static hg_return_t hg_class_open_paths(hg_class_t *hg_class, const struct hg_opt
 
     if (ret == HG_SUCCESS)
         ret = hg_class_path_seal(rpc_class, HG_PATH_MAIN, options);
+    /* An endpoint that the program opened may do so without HG being asked to. */
+    hg_class->bulk->has_grants =
+        NA_Class_has_capability(hg_class->paths[HG_PATH_MAIN].na_class, "memory_per_session");
     if (ret != HG_SUCCESS || !options->info.auto_sm)
         return ret;
     hg_auto_sm_open(hg_class, &options->na_init_info, options->info.sm_info_string,

@@ -239,6 +239,7 @@ struct hg_handle *hg_handle_new(const struct hg_pool *pool, hg_return_t *ret_p)
     hg_proc_init(&handle->proc, context->hg_class, HG_NOHASH,
                  hg_proc_class_get_encoding(context->hg_class));
     hg_proc_set_handle(&handle->proc, handle);
+    handle->proc.peer_p = &handle->info.addr;
     handle->free_proc = handle->proc;
     *ret_p = hg_handle_open(handle);
     if (*ret_p != HG_SUCCESS) {

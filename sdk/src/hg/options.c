@@ -28,6 +28,7 @@ hg_return_t hg_options_read(struct hg_options *options, unsigned int version,
     if (user_info != NULL && (version & HG_VERSION_ADDITIONS) != 0) {
         info->auth_key_also = user_info->auth_key_also;
         info->encrypt = user_info->encrypt;
+        info->mem_per_session = user_info->mem_per_session;
     }
     ret = hg_options_check(info);
     if (ret != HG_SUCCESS)
@@ -37,6 +38,7 @@ hg_return_t hg_options_read(struct hg_options *options, unsigned int version,
     options->na_init_info.traffic_class = info->traffic_class;
     options->na_init_info.auth_key_also = info->auth_key_also;
     options->na_init_info.encrypt = info->encrypt;
+    options->na_init_info.mem_per_session = info->mem_per_session;
     options->auth_key = info->na_init_info.auth_key;
     if (options->auth_key != NULL && options->auth_key[0] == '\0')
         options->auth_key = NULL;

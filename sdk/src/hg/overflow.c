@@ -16,6 +16,7 @@
  */
 #include "hg/overflow.h"
 
+#include "bulk/bulk_grant.h"
 #include "engine/checksum.h"
 #include "engine/context_timer.h"
 #include "hg/deadline.h"
@@ -87,6 +88,8 @@ hg_return_t hg_overflow_expose(struct hg_handle *handle, struct hg_msg *msg, str
     hg_bulk_t bulk;
 
     ret = hg_block_expose(extra->block, extra->size, &bulk);
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_grant(bulk, handle->info.addr);
     if (ret != HG_SUCCESS)
         return ret;
     desc_size = HG_Bulk_get_serialize_size(bulk, flags);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 static bool is_given(const char *text);
+static const char *init_info_needs_key(const struct na_init_info *info);
 static const char *init_info_check(const struct na_init_info *info);
 
 na_return_t na_init_info_get(struct na_init_info *info, unsigned int version,
@@ -28,9 +29,10 @@ na_return_t na_init_info_get(struct na_init_info *info, unsigned int version,
         /* There may be no more than that. */
         na_init_info_dup_4_0(info, (const struct na_init_info_4_0 *) (const void *) given);
     }
-    if (!is_given(info->auth_key) && (is_given(info->auth_key_also) || info->encrypt)) {
+    wrong = init_info_needs_key(info);
+    if (wrong != NULL && !is_given(info->auth_key)) {
         (void) snprintf(reason, reason_size, "%s of the init info needs auth_key, which is missing",
-                        info->encrypt ? "encrypt" : "auth_key_also");
+                        wrong);
         NA_LOG_ERROR("%s", reason);
         return NA_INVALID_ARG;
     }
@@ -51,6 +53,16 @@ na_return_t na_init_info_get(struct na_init_info *info, unsigned int version,
 static bool is_given(const char *text)
 {
     return text != NULL && text[0] != '\0';
+}
+
+/* Name of a field that has no meaning without a key, or NULL. */
+static const char *init_info_needs_key(const struct na_init_info *info)
+{
+    if (info->encrypt)
+        return "encrypt";
+    if (info->mem_per_session)
+        return "mem_per_session";
+    return is_given(info->auth_key_also) ? "auth_key_also" : NULL;
 }
 
 /* Name of a field that makes no sense, or NULL. Unknown mode bits are let through for later

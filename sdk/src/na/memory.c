@@ -141,6 +141,20 @@ na_return_t NA_Mem_deregister(na_class_t *na_class, na_mem_handle_t *mem_handle)
         na_class->table.mem_deregister(na_class->plugin_class, mem_handle->plugin_mem));
 }
 
+na_return_t NA_Mem_handle_grant(na_class_t *na_class, na_mem_handle_t *mem_handle, na_addr_t *addr)
+{
+    if (na_class_is_refused(na_class, __func__))
+        return NA_PERMISSION;
+    if (mem_handle == NULL || mem_handle->na_class != na_class || mem_handle->remote)
+        return mem_refused(na_class, mem_handle, "mem_handle");
+    if (addr == NULL)
+        return mem_refused(na_class, addr, "addr");
+    if ((na_class->info.capabilities & NA_PLUGIN_CAP_MEM_PER_SESSION) == 0)
+        return NA_SUCCESS;
+    return na_return_from_plugin(na_class->transport->mem_grant.mem_grant(
+        na_class->plugin_class, mem_handle->plugin_mem, (struct na_plugin_addr *) addr));
+}
+
 size_t NA_Mem_handle_get_serialize_size(na_class_t *na_class, na_mem_handle_t *mem_handle)
 {
     uint64_t size;

@@ -46,7 +46,7 @@ static void fill_init(struct na_plugin_init *init, const struct attempt *attempt
 static bool check_limits(const struct na_class *na_class, char *wrong);
 static bool check_headers(const struct na_class *na_class, char *wrong);
 static void limit_capabilities(struct na_class *na_class);
-static const char *check_keys(const struct na_init_info *info, uint64_t capabilities);
+static const char *check_keys(const struct na_init_info *info, const struct na_class *na_class);
 static bool check_size(const char *name, uint64_t size, uint64_t header, char *wrong);
 static void report_rest(const struct na_init_string *parsed, size_t next,
                         struct na_selection *selection);
@@ -240,7 +240,7 @@ static na_return_t open_offer(const struct attempt *attempt, const struct na_off
     }
     if (ret == NA_SUCCESS) {
         limit_capabilities(na_class);
-        lacking = check_keys(attempt->info, na_class->info.capabilities);
+        lacking = check_keys(attempt->info, na_class);
         if (lacking != NULL) {
             (void) snprintf(wrong, REASON_MAX / 2, "%s", lacking);
             ret = NA_OPNOTSUPPORTED;
@@ -340,6 +340,7 @@ static void fill_init(struct na_plugin_init *init, const struct attempt *attempt
         .request_mem_device = info->request_mem_device,
         .auth_key_also = info->auth_key_also,
         .encrypt = info->encrypt,
+        .mem_per_session = info->mem_per_session,
     };
 }
 
@@ -360,11 +361,17 @@ static void limit_capabilities(struct na_class *na_class)
 
 /* What a class does not do of what is asked for, or NULL: keys and secrets are never left out
  * without a word. */
-static const char *check_keys(const struct na_init_info *info, uint64_t capabilities)
+static const char *check_keys(const struct na_init_info *info, const struct na_class *na_class)
 {
+    const uint64_t capabilities = na_class->info.capabilities;
+
     if (info->encrypt && (capabilities & NA_PLUGIN_CAP_ENCRYPTED) == 0)
         return "it does not encrypt all that it sends; take another transport, or leave `encrypt` "
                "out";
+    if (info->mem_per_session && ((capabilities & NA_PLUGIN_CAP_MEM_PER_SESSION) == 0 ||
+                                  na_class->transport->mem_grant.mem_grant == NULL))
+        return "it does not keep memory to the session in which it was granted; take another "
+               "transport, or leave `mem_per_session` out";
     if (info->auth_key_also != NULL && info->auth_key_also[0] != '\0' &&
         (capabilities & NA_PLUGIN_CAP_AUTHENTICATED) != 0 &&
         (capabilities & NA_PLUGIN_CAP_SECOND_KEY) == 0)

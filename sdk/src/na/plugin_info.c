@@ -148,6 +148,7 @@ static size_t list_capabilities(const struct na_transport *transport, uint64_t f
         {(flags & NA_PLUGIN_CAP_AUTHENTICATED) != 0, "authenticated"},
         {(flags & NA_PLUGIN_CAP_ENCRYPTED) != 0, "encrypted"},
         {(flags & NA_PLUGIN_CAP_SECOND_KEY) != 0, "second_key"},
+        {(flags & NA_PLUGIN_CAP_MEM_PER_SESSION) != 0, "memory_per_session"},
         {transport->table.poll_wait != NULL, "poll_wait"},
         {transport->mem_segments.mem_create_segments != NULL, "memory_segments"},
         {transport->multi_recv.msg_multi_recv_unexpected != NULL, "multi_recv"},

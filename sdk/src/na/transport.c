@@ -247,7 +247,9 @@ static bool load_extensions(struct na_transport *transport, char *reason, size_t
         !load_extension(table, NA_PLUGIN_EXT_PEER_EVENTS, &transport->peer_events,
                         sizeof(transport->peer_events), reason, size) ||
         !load_extension(table, NA_PLUGIN_EXT_OFFER_DETAILS, &transport->offer_details,
-                        sizeof(transport->offer_details), reason, size))
+                        sizeof(transport->offer_details), reason, size) ||
+        !load_extension(table, NA_PLUGIN_EXT_MEM_GRANT, &transport->mem_grant,
+                        sizeof(transport->mem_grant), reason, size))
         return false;
     if (transport->mem_segments.mem_create_segments != NULL && table->mem_create == NULL) {
         (void) snprintf(reason, size, "%s is there, but mem_create is not",

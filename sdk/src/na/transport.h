@@ -8,6 +8,7 @@
 #include "na_plugin.h"
 #include "na_plugin_addr_serialize.h"
 #include "na_plugin_counters.h"
+#include "na_plugin_mem_grant.h"
 #include "na_plugin_mem_segments.h"
 #include "na_plugin_multi_recv.h"
 #include "na_plugin_offer_details.h"
@@ -37,6 +38,7 @@ struct na_transport {
     struct na_plugin_counters counters;
     struct na_plugin_peer_events peer_events;
     struct na_plugin_offer_details offer_details;
+    struct na_plugin_mem_grant mem_grant;
 };
 
 /* Around the calls that load, list and open, see NA_Plugin_get_current() and signals.h. Of several

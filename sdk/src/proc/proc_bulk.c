@@ -4,6 +4,7 @@
  */
 #include "mercury_proc_bulk.h"
 
+#include "bulk/bulk_grant.h"
 #include "engine/log.h"
 #include "mercury_bulk.h"
 #include "proc/proc_internal.h"
@@ -55,9 +56,13 @@ static hg_return_t hg_proc_bulk_encode(struct hg_proc *proc, hg_bulk_t bulk)
     bytes = hg_proc_save_ptr(proc, size);
     if (bytes == NULL)
         return HG_NOMEM;
-    if ((flags & HG_BULK_EAGER) == 0)
+    if ((flags & HG_BULK_EAGER) == 0) {
         proc->has_bulk = true;
-    ret = HG_Bulk_serialize(bytes, size, flags, bulk);
+        if (proc->peer_p != NULL)
+            ret = hg_bulk_grant(bulk, *proc->peer_p);
+    }
+    if (ret == HG_SUCCESS)
+        ret = HG_Bulk_serialize(bytes, size, flags, bulk);
     if (ret != HG_SUCCESS)
         return ret;
     return hg_proc_restore_ptr(proc, bytes, size);

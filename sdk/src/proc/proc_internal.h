@@ -26,6 +26,7 @@ struct hg_proc {
 
     hg_class_t *hg_class;
     hg_handle_t handle;
+    const hg_addr_t *peer_p;      /* whose message it is; NULL: nobody's that is known */
     hg_size_t buf_size;           /* of the caller's buffer */
     char *extra_buf;              /* NULL while the caller's buffer suffices */
     hg_size_t extra_size;         /* 0 without an extra buffer */
