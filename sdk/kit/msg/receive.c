@@ -343,6 +343,8 @@ static bool record_take(struct msg_peer *peer, const struct wire_record *record,
     case WIRE_EXPECTED:
         return message_take(peer, le16toh(record->kind), le16toh(record->source_id),
                             le16toh(record->dest_id), le32toh(record->tag), content, size);
+    case WIRE_PART:
+        return kit_msg_part_take(peer, record, content, size);
     case WIRE_CONTROL:
         if (endpoint->ops->control != NULL && size <= endpoint->state->control_most)
             endpoint->ops->control(endpoint, &peer->base, le32toh(record->tag), content, size);
@@ -404,6 +406,13 @@ static MSG_INLINE bool message_take(struct msg_peer *peer, uint32_t kind, uint32
         return kit_msg_unexpected_deliver(peer, context, tag, content, size);
     kit_msg_expected_deliver(peer, context, source_id, tag, content, size);
     return true;
+}
+
+/* A message that came in parts, all of it. False when it has to wait. */
+bool kit_msg_message_take(struct msg_peer *peer, uint32_t kind, uint32_t source_id,
+                          uint32_t dest_id, uint32_t tag, const void *content, uint32_t size)
+{
+    return message_take(peer, kind, source_id, dest_id, tag, content, size);
 }
 
 /* False when the frame is deferred where it lies. */
