@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages: the limits of rings. */
 
+#include "layout.h"
 #include "sm_test.h"
 
 #include <setjmp.h>
@@ -18,7 +19,7 @@ static void fill(uint8_t *buf, size_t size)
         buf[i] = (uint8_t) (i * 31 + size);
 }
 
-static void hinted_sizes_are_honoured_up_to_16_KiB(void **state)
+static void hinted_sizes_are_honoured_up_to_256_KiB(void **state)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct end end;
@@ -30,20 +31,20 @@ static void hinted_sizes_are_honoured_up_to_16_KiB(void **state)
     (void) state;
     info.max_unexpected_size = 1 << 20;
     end_open(&end, "na+sm", &info);
-    assert_int_equal(NA_Msg_get_max_unexpected_size(end.na_class), 16384);
-    out = malloc(16384);
-    in = malloc(16384);
-    fill(out, 16384);
+    assert_int_equal(NA_Msg_get_max_unexpected_size(end.na_class), SM_MESSAGE_MAX);
+    out = malloc(SM_MESSAGE_MAX);
+    in = malloc(SM_MESSAGE_MAX);
+    fill(out, SM_MESSAGE_MAX);
     op = NA_Op_create(end.na_class, NA_OP_SINGLE);
     assert_int_equal(NA_Addr_self(end.na_class, &self), NA_SUCCESS);
-    for (int i = 0; i < 100; i++) {
+    for (uint32_t i = 0; i < 100; i++) {
         event.done = 0;
         assert_int_equal(NA_Msg_recv_unexpected(end.na_class, end.context, event_callback, &event,
-                                                in, 16384, NULL, op),
+                                                in, SM_MESSAGE_MAX, NULL, op),
                          NA_SUCCESS);
-        assert_int_equal(end_send(&end, self, out, 16384 - (size_t) i, 9, false), NA_SUCCESS);
+        assert_int_equal(end_send(&end, self, out, SM_MESSAGE_MAX - i, 9, false), NA_SUCCESS);
         assert_true(event_wait(&end, &event, TEST_WAIT_MS));
-        assert_int_equal(event.size, 16384 - i);
+        assert_int_equal(event.size, SM_MESSAGE_MAX - i);
         assert_memory_equal(out, in, event.size);
         NA_Addr_free(end.na_class, event.source);
     }
@@ -172,7 +173,7 @@ static void messages_without_receives_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hinted_sizes_are_honoured_up_to_16_KiB),
+        cmocka_unit_test(hinted_sizes_are_honoured_up_to_256_KiB),
         cmocka_unit_test(a_full_ring_holds_back_the_sender),
         cmocka_unit_test(without_retry_a_full_ring_is_reported),
         cmocka_unit_test(messages_without_receives_are_bounded),
