@@ -89,7 +89,7 @@ bool kit_msg_part_take(struct msg_peer *peer, const struct wire_record *record, 
         return true;
     case KIT_PART_NO_MEMORY:
         kit_peer_failed(&peer->base, NA_PLUGIN_NOMEM,
-                        "there is no memory for more messages that come in parts");
+                        "its message comes in parts, and memory for such is used up");
         return true;
     }
     memcpy(peer->parted->data + part.offset, (const uint8_t *) content + sizeof(wire), part.size);

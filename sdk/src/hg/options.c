@@ -12,8 +12,8 @@
 #define HG_REQUEST_POST_DEFAULT 512u
 #define HG_REQUEST_POST_MAX     (1u << 20)
 
-/* Bytes of a message, where the program does not say: memory that is taken as it is used. */
-#define HG_MESSAGE_DEFAULT 65536u
+/* Where the program does not say: 64 KiB and the headers. Memory is taken as it is used. */
+#define HG_MESSAGE_DEFAULT 69632u
 
 /* Bytes of struct hg_init_info that a version of the API knows. */
 static size_t hg_options_info_size(unsigned int version);
