@@ -332,6 +332,7 @@ bool kit_msg_out_add_op(struct msg_out *out, struct msg_op *op);
 uint8_t *kit_msg_out_add(struct msg_out *out, uint32_t kind, uint32_t size);
 void kit_msg_out_add_tagged(struct msg_out *out, uint32_t kind, uint32_t tag);
 bool kit_msg_out_has_room(const struct msg_out *out, uint64_t size);
+bool kit_msg_part_add(struct msg_out *out, struct msg_op *op);
 void kit_msg_out_end(struct msg_out *out);
 void kit_msg_out_seal(struct msg_out *out);
 void kit_msg_out_unseal(struct msg_out *out);
@@ -441,14 +442,6 @@ void kit_msg_own_frames_deliver(struct msg_endpoint *state);
 void kit_msg_deferred_resume(struct msg_endpoint *state);
 void kit_msg_peer_resume(struct msg_peer *peer);
 void kit_msg_deferred_drop(struct msg_peer *peer);
-
-bool kit_msg_message_take(struct msg_peer *peer, uint32_t kind, uint32_t source_id,
-                          uint32_t dest_id, uint32_t tag, const void *content, uint32_t size);
-
-/* part.c */
-bool kit_msg_part_add(struct msg_out *out, struct msg_op *op);
-bool kit_msg_part_take(struct msg_peer *peer, const struct wire_record *record, const void *content,
-                       uint32_t size);
 
 /* sealed.c */
 bool kit_msg_sealed_received(struct msg_endpoint *state, uint8_t *data, uint64_t size,
