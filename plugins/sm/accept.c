@@ -17,7 +17,7 @@ static void sm_in_ring_accept(struct na_plugin_context *context, uint32_t index,
                               struct sm_peer_slot *slot);
 static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index,
                                struct sm_peer_slot *slot, struct sm_in_ring **ring_p);
-static void sm_in_ring_unmap(struct sm_in_ring *ring);
+static void sm_in_ring_unmap(struct na_plugin_context *context, struct sm_in_ring *ring);
 static void sm_slot_release(struct sm_peer_slot *slot);
 static void sm_in_ring_sweep(struct na_plugin_context *context, uint32_t count);
 
@@ -76,7 +76,7 @@ void sm_in_ring_release(struct na_plugin_context *context, struct sm_in_ring *ri
     context->in_count--;
     if (ring->stalled)
         sm_sub(&context->rings_stalled, 1);
-    sm_in_ring_unmap(ring);
+    sm_in_ring_unmap(context, ring);
     sm_slot_release(slot);
 }
 
@@ -97,7 +97,7 @@ void sm_in_ring_release_all(struct na_plugin_context *context)
     for (uint32_t word = 0; word < SM_PEER_SLOTS / 64; word++) {
         for (uint32_t bit = 0; context->in[word] != NULL && bit < 64; bit++)
             if (context->in[word][bit] != NULL)
-                sm_in_ring_unmap(context->in[word][bit]);
+                sm_in_ring_unmap(context, context->in[word][bit]);
         kit_host->mem_free(context->in[word]);
         context->in[word] = NULL;
     }
@@ -250,12 +250,13 @@ static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index
     return NA_PLUGIN_SUCCESS;
 
 error:
-    sm_in_ring_unmap(ring);
+    sm_in_ring_unmap(context, ring);
     return ret;
 }
 
-static void sm_in_ring_unmap(struct sm_in_ring *ring)
+static void sm_in_ring_unmap(struct na_plugin_context *context, struct sm_in_ring *ring)
 {
+    kit_parted_drop(&context->parts, &ring->parted);
     if (ring->slots != NULL)
         (void) munmap((void *) (uintptr_t) ring->slots,
                       sm_layout_ring_size(ring->data_lines * SM_CACHE_LINE));

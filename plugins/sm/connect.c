@@ -272,8 +272,8 @@ static int32_t sm_conn_take_region(struct sm_conn *conn, uint32_t *data_size_p, 
         sm_region_take(segment, sm_layout_ring_size(SM_DATA_MAX), SM_RING_FIRST,
                        NA_PLUGIN_LOG_DEBUG, region_p) == NA_PLUGIN_SUCCESS)
         return NA_PLUGIN_SUCCESS;
-    *data_size_p = na_class->ring_data;
-    return sm_region_take(segment, sm_layout_ring_size(na_class->ring_data), SM_RING_FIRST,
+    *data_size_p = SM_DATA_MIN;
+    return sm_region_take(segment, sm_layout_ring_size(SM_DATA_MIN), SM_RING_FIRST,
                           NA_PLUGIN_LOG_ERROR, region_p);
 }
 

@@ -26,6 +26,8 @@ int32_t sm_context_setup(struct na_plugin_class *na_class, uint32_t id)
     context->match_lock.is_elided = na_class->single_context;
     context->deferrals.bytes_max = SM_DEFERRED_BYTES;
     kit_match_open(&context->match, &context->deferrals, na_class->max_message, sm_peer_release);
+    context->parts.longest = na_class->max_message;
+    context->parts.bytes_max = (uint64_t) SM_PEER_SLOTS * na_class->max_message;
     kit_list_init(&context->polled);
     kit_list_init(&context->native);
     kit_list_init(&context->copies);
@@ -46,6 +48,7 @@ void sm_context_teardown(struct na_plugin_context *context)
     sm_in_ring_release_all(context);
     sm_wake_teardown(context);
     kit_match_close(&context->match);
+    kit_parts_free(&context->parts);
     kit_deferrals_free(&context->deferrals);
     kit_host->mem_free(context->watched);
 }

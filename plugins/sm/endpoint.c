@@ -140,13 +140,12 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
     na_class->incarnation = na_class->registry.regions.owner;
     na_class->cookie = random.word[1];
     na_class->max_contexts = init->max_contexts;
-    /* The larger hint, at most what fits a ring. */
+    /* The larger hint. */
     wanted = init->max_unexpected_size > init->max_expected_size ? init->max_unexpected_size
                                                                  : init->max_expected_size;
     na_class->max_message = wanted <= SM_MESSAGE_SPACE ? SM_MESSAGE_SPACE
                             : wanted > SM_MESSAGE_MAX  ? SM_MESSAGE_MAX
                                                        : (uint32_t) wanted;
-    na_class->ring_data = na_class->max_message > SM_DATA_MIN / 4 ? SM_DATA_LARGE : SM_DATA_MIN;
     na_class->pid_namespace = kit_process_namespace("pid");
     na_class->busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
     na_class->no_retry = (init->progress_mode & NA_PLUGIN_PROGRESS_NO_RETRY) != 0;

@@ -13,7 +13,7 @@
 #define SM_DIRECTORY        "/dev/shm/"
 #define SM_PREFIX           "amalgam-sm."
 #define SM_MAGIC            UINT64_C(0x4d53474c414d4101)
-#define SM_LAYOUT_VERSION   6u
+#define SM_LAYOUT_VERSION   7u
 
 #define SM_NAME_MAX         63u  /* characters of an endpoint's name */
 #define SM_MAX_CONTEXTS     128u /* contexts of one endpoint */
@@ -25,9 +25,9 @@
 #define SM_RING_FIRST       4096u /* bytes of the slots, and of the data, that are reserved first */
 #define SM_INLINE_MAX       112u  /* largest payload that lies in the slot itself */
 #define SM_DATA_MIN         32768u
-#define SM_DATA_LARGE       65536u  /* for messages over 8 KiB */
 #define SM_DATA_MAX         131072u /* for peers that transfers are copied to */
-#define SM_MESSAGE_MAX      16384u  /* largest message: a quarter of SM_DATA_LARGE */
+#define SM_PART_MAX         8192u   /* longer messages go in parts: a quarter of SM_DATA_MIN */
+#define SM_MESSAGE_MAX      262144u /* largest message */
 #define SM_MESSAGE_SPACE    4096u   /* default limit of a message */
 
 #define SM_PEER_SLOTS       4096u /* senders that one context can be connected to */
@@ -77,6 +77,7 @@
 #define SM_KIND_EXPECTED   2u
 #define SM_KIND_RECORD     3u /* copied transfers: a record of the kit's protocol (kit_rma.h) */
 #define SM_KIND_DATA       4u /* the same, KIT_RMA_RECORD_SIZE bytes, and a piece behind it */
+#define SM_KIND_PART       5u /* of a longer message: a sm_part in the slot, the bytes apart */
 
 /* Flags of a SM_KIND_DATA slot */
 #define SM_DATA_APART 0x1u /* the record lies in the slot, the piece alone is the payload */
@@ -155,23 +156,31 @@ struct sm_ring_slot {
     uint8_t payload[SM_INLINE_MAX];
 };
 
-_Static_assert(sizeof(struct sm_segment_header) == 248, "layout 6");
-_Static_assert(sizeof(struct sm_context_area) == 11 * SM_CACHE_LINE, "layout 6");
-_Static_assert(sizeof(struct sm_peer_slot) == 4 * SM_CACHE_LINE, "layout 6");
-_Static_assert(offsetof(struct sm_peer_slot, name) == 64, "layout 6");
-_Static_assert(offsetof(struct sm_peer_slot, head) == 128, "layout 6");
-_Static_assert(offsetof(struct sm_peer_slot, status) == 192, "layout 6");
-_Static_assert(sizeof(struct sm_ring_slot) == SM_RING_SLOT, "layout 6");
-_Static_assert(offsetof(struct sm_ring_slot, payload) == 16, "layout 6");
-_Static_assert(sizeof(struct sm_writer) == SM_CACHE_LINE, "layout 6");
-_Static_assert(sizeof(struct sm_segment_header) <= SM_CONTEXT_OFFSET, "layout 6");
+/* In the slot of a part. The parts of a message come in order; others may be between them. */
+struct sm_part {
+    uint32_t kind;   /* SM_KIND_UNEXPECTED or SM_KIND_EXPECTED */
+    uint32_t total;  /* bytes of the message */
+    uint32_t offset; /* of this part; 0 begins a message, whatever became of the one before */
+};
+
+_Static_assert(sizeof(struct sm_segment_header) == 248, "layout 7");
+_Static_assert(sizeof(struct sm_context_area) == 11 * SM_CACHE_LINE, "layout 7");
+_Static_assert(sizeof(struct sm_peer_slot) == 4 * SM_CACHE_LINE, "layout 7");
+_Static_assert(offsetof(struct sm_peer_slot, name) == 64, "layout 7");
+_Static_assert(offsetof(struct sm_peer_slot, head) == 128, "layout 7");
+_Static_assert(offsetof(struct sm_peer_slot, status) == 192, "layout 7");
+_Static_assert(sizeof(struct sm_ring_slot) == SM_RING_SLOT, "layout 7");
+_Static_assert(offsetof(struct sm_ring_slot, payload) == 16, "layout 7");
+_Static_assert(sizeof(struct sm_part) == 12, "layout 7");
+_Static_assert(sizeof(struct sm_writer) == SM_CACHE_LINE, "layout 7");
+_Static_assert(sizeof(struct sm_segment_header) <= SM_CONTEXT_OFFSET, "layout 7");
 _Static_assert(SM_CONTEXT_OFFSET + sizeof(struct sm_context_area) <= SM_PEER_SLOTS_OFFSET,
-               "layout 6");
+               "layout 7");
 _Static_assert(SM_PEER_SLOTS_OFFSET + SM_PEER_SLOTS * sizeof(struct sm_peer_slot) <=
                    SM_WRITERS_OFFSET,
-               "layout 6");
+               "layout 7");
 _Static_assert(SM_WRITERS_OFFSET + SM_WRITERS * sizeof(struct sm_writer) <= SM_CONTEXT_STRIDE,
-               "layout 6");
+               "layout 7");
 
 /* Where things lie in a segment. */
 static inline uint64_t sm_layout_context(uint32_t id)

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "kit_match.h"
+#include "kit_parts.h"
 #include "kit_rma.h"
 #include "layout.h"
 #include "na_plugin.h"
@@ -63,7 +64,7 @@ struct sm_op {
     uint32_t remote_id; /* context of the peer */
     const void *send_buf;
     uint64_t size; /* of the buffer, or of the transfer */
-    uint64_t used; /* finished bytes of a transfer */
+    uint64_t used; /* finished bytes of a transfer, or of a message that goes in parts */
     struct na_plugin_mem *local;
     struct na_plugin_mem *remote;
     uint64_t local_offset;
@@ -157,13 +158,14 @@ struct sm_in_ring {
     uint32_t published_slot;
     uint32_t published_data;
     uint32_t data_lines;
-    uint32_t index;       /* of the peer slot */
-    uint32_t received;    /* since the last housekeeping */
-    uint32_t idle_rounds; /* housekeepings without a message */
-    uint32_t references;  /* to the peer that are taken and not given out */
-    bool stalled;         /* its next message finds no room */
-    bool closing;         /* nothing more will be written */
-    bool refused;         /* nothing more is read */
+    uint32_t index;            /* of the peer slot */
+    uint32_t received;         /* since the last housekeeping */
+    uint32_t idle_rounds;      /* housekeepings without a message */
+    uint32_t references;       /* to the peer that are taken and not given out */
+    struct kit_parted *parted; /* a message that has come in part */
+    bool stalled;              /* its next message finds no room */
+    bool closing;              /* nothing more will be written */
+    bool refused;              /* nothing more is read */
 };
 
 /* A piece of our segment. */
@@ -214,6 +216,7 @@ struct na_plugin_context {
     uint32_t in_count;
     uint32_t sweep_next;
     struct sm_in_ring **in[SM_PEER_SLOTS / 64]; /* all rings by peer slot */
+    struct kit_parts parts;                     /* for what comes in parts from them */
     uint64_t watch_last;
     uint64_t sweep_last;
     uint64_t handover_last; /* when the wake socket was read without a sleep */
@@ -266,7 +269,6 @@ struct na_plugin_class {
     struct kit_link link; /* of all classes of the process */
     uint32_t max_contexts;
     uint32_t max_message;
-    uint32_t ring_data;
     uint32_t pid;
     uint64_t pid_namespace;
     uint64_t incarnation;

@@ -6,6 +6,8 @@
 
 #include "sm.h"
 
+#include <string.h>
+
 #define SM_PUBLISH_SLOTS (SM_RING_SLOTS / 4)
 
 static int32_t sm_post(struct na_plugin_context *context, struct sm_op *op, enum kit_recv_kind kind,
@@ -25,6 +27,8 @@ static enum sm_verdict sm_receive_unexpected(struct na_plugin_context *context,
 static enum sm_verdict sm_receive_expected(struct na_plugin_context *context,
                                            struct sm_in_ring *ring,
                                            const struct sm_message *message);
+static enum sm_verdict sm_receive_part(struct na_plugin_context *context, struct sm_in_ring *ring,
+                                       const struct sm_message *message);
 static inline enum sm_verdict sm_receive_into(struct kit_recv *recv,
                                               const struct sm_message *message,
                                               struct na_plugin_addr *source);
@@ -273,6 +277,8 @@ static inline enum sm_verdict sm_message_dispatch(struct na_plugin_context *cont
         return sm_receive_unexpected(context, ring, message);
     case SM_KIND_EXPECTED:
         return sm_receive_expected(context, ring, message);
+    case SM_KIND_PART:
+        return sm_receive_part(context, ring, message);
     default:
         return sm_copy_receive(context, ring, message);
     }
@@ -320,6 +326,48 @@ static enum sm_verdict sm_receive_expected(struct na_plugin_context *context,
     SM_LOG_DEBUG("dropped an expected message with tag %u from %s: no receive is posted",
                  message->tag, ring->peer->name);
     return SM_TAKEN;
+}
+
+/* When all parts are there the message is as any other. poll_lock is held. */
+static enum sm_verdict sm_receive_part(struct na_plugin_context *context, struct sm_in_ring *ring,
+                                       const struct sm_message *message)
+{
+    struct kit_part part = {.source_id = message->source_id, .tag = message->tag};
+    struct sm_message whole = *message;
+    enum sm_verdict verdict;
+    struct sm_part wire;
+
+    if (message->size <= SM_INLINE_MAX)
+        return SM_BAD;
+    memcpy(&wire, ring->slots[ring->head_slot % SM_RING_SLOTS].payload, sizeof(wire));
+    part.kind = wire.kind;
+    part.total = wire.total;
+    part.offset = wire.offset;
+    part.size = message->size;
+    if (part.kind != SM_KIND_UNEXPECTED && part.kind != SM_KIND_EXPECTED)
+        return SM_BAD;
+    switch (kit_part_take(&context->parts, &ring->parted, &part)) {
+    case KIT_PART_TAKEN:
+        break;
+    case KIT_PART_BAD:
+        return SM_BAD;
+    case KIT_PART_STRAY:
+        return SM_TAKEN;
+    case KIT_PART_NO_MEMORY:
+        return SM_NO_ROOM;
+    }
+    sm_message_copy(ring->parted->data + part.offset, message, 0, part.size);
+    if (!kit_part_is_last(ring->parted, &part))
+        return SM_TAKEN;
+    whole.size = whole.size1 = part.total;
+    whole.payload = whole.payload2 = ring->parted->data;
+    verdict = part.kind == SM_KIND_UNEXPECTED ? sm_receive_unexpected(context, ring, &whole)
+                                              : sm_receive_expected(context, ring, &whole);
+    if (verdict == SM_NO_ROOM)
+        kit_part_again(ring->parted, &part);
+    else
+        kit_parted_drop(&context->parts, &ring->parted);
+    return verdict;
 }
 
 static inline enum sm_verdict sm_receive_into(struct kit_recv *recv,

@@ -44,6 +44,31 @@ bool sm_ring_refresh(struct sm_conn *conn, uint32_t lines)
     return sm_ring_fits(conn, tail, limit, lines);
 }
 
+bool sm_ring_send_part(struct sm_conn *conn, struct sm_op *op)
+{
+    const struct sm_part part = {op->kind, (uint32_t) op->size, (uint32_t) op->used};
+    uint64_t size = op->size - op->used;
+    struct sm_ring_slot *slot;
+    uint64_t position;
+
+    /* The last two are as long as each other, so that each is longer than what lies in a slot. */
+    if (size > SM_PART_MAX)
+        size = size < 2 * SM_PART_MAX ? size / 2 : SM_PART_MAX;
+    if (!sm_ring_claim(conn, sm_ring_lines((uint32_t) size), &position))
+        return false;
+    slot = sm_ring_slot_at(conn, position);
+    slot->tag = op->tag;
+    slot->length = (uint16_t) size;
+    slot->kind = SM_KIND_PART;
+    slot->context = (uint8_t) op->context->id;
+    slot->flags = 0;
+    memcpy(slot->payload, &part, sizeof(part));
+    sm_ring_write(conn, position, 0, (const uint8_t *) op->send_buf + op->used, size);
+    op->used += size;
+    sm_ring_publish(conn, position, slot);
+    return true;
+}
+
 bool sm_ring_send_piece(struct sm_conn *conn, uint32_t context, const void *record,
                         uint32_t record_size, const struct na_plugin_mem *mem, uint64_t offset,
                         uint32_t size)

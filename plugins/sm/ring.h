@@ -162,6 +162,9 @@ static inline bool sm_ring_send(struct sm_conn *conn, uint8_t kind, uint32_t con
     return true;
 }
 
+/* Sends a part of the operation's message, and counts it. False when the ring is full. */
+bool sm_ring_send_part(struct sm_conn *conn, struct sm_op *op);
+
 /* Sends a record, then a piece of a handle's memory. False when the ring is full. */
 bool sm_ring_send_piece(struct sm_conn *conn, uint32_t context, const void *record,
                         uint32_t record_size, const struct na_plugin_mem *mem, uint64_t offset,

@@ -9,7 +9,7 @@ static int32_t sm_send(struct na_plugin_context *context, uint8_t kind, struct s
 static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *conn,
                             struct sm_op *op, bool *is_sent_p);
 static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *poller);
-static bool sm_send_now(struct sm_conn *conn, const struct sm_op *op);
+static bool sm_send_now(struct sm_conn *conn, struct sm_op *op);
 static void sm_send_finish(struct sm_op *op, struct na_plugin_context *poller, int32_t status);
 static struct sm_op *sm_send_find(struct sm_conn *conn, const struct na_plugin_context *context,
                                   const struct sm_op *op);
@@ -138,7 +138,7 @@ static int32_t sm_send(struct na_plugin_context *context, uint8_t kind, struct s
                      (unsigned long long) size, dest->name, dest->header.max_unexpected);
         return NA_PLUGIN_MSGSIZE;
     }
-    if (kit_unlikely(sm_load_acquire(&conn->gate) != 0 ||
+    if (kit_unlikely(sm_load_acquire(&conn->gate) != 0 || size > SM_PART_MAX ||
                      !sm_ring_send(conn, kind, context->id, tag, buf, (uint32_t) size))) {
         op->context = context;
         op->peer = dest;
@@ -146,6 +146,7 @@ static int32_t sm_send(struct na_plugin_context *context, uint8_t kind, struct s
         op->tag = tag;
         op->send_buf = buf;
         op->size = size;
+        op->used = 0;
         ret = sm_send_slow(context, conn, op, &is_sent);
     }
     if (kit_likely(is_sent))
@@ -166,8 +167,8 @@ static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *c
     if (*is_sent_p || (ret != NA_PLUGIN_SUCCESS && ret != NA_PLUGIN_AGAIN))
         goto out;
     ret = NA_PLUGIN_AGAIN;
-    if (context->na_class->no_retry)
-        goto out;
+    if (context->na_class->no_retry && op->used == 0)
+        goto out; /* what has begun would never fit at once */
     ret = NA_PLUGIN_FAULT;
     if (!sm_load_acquire(&context->active))
         goto out;
@@ -212,8 +213,15 @@ static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *po
     return completed;
 }
 
-static bool sm_send_now(struct sm_conn *conn, const struct sm_op *op)
+/* False when the ring is full; the rest of a message in parts follows then. */
+static bool sm_send_now(struct sm_conn *conn, struct sm_op *op)
 {
+    if (op->size > SM_PART_MAX) {
+        while (op->used < op->size)
+            if (!sm_ring_send_part(conn, op))
+                return false;
+        return true;
+    }
     return sm_ring_send(conn, op->kind, op->context->id, op->tag, op->send_buf,
                         (uint32_t) op->size);
 }

@@ -56,8 +56,9 @@ struct na_init_info {
     const char *auth_key;            /* Key that the processes of a job share, NULL or "" for none:
                                         whoever has another one is refused, and fabrics with keys
                                         take it, too (docs/security.md) */
-    size_t max_unexpected_size;      /* Wanted limit of unexpected messages, in bytes, 0: default */
-    size_t max_expected_size;        /* Wanted limit of expected messages, in bytes, 0: default */
+    size_t max_unexpected_size;      /* Wanted limit of unexpected messages, in bytes, the same in
+                                        all processes; 0: default, which is 68 KiB with HG */
+    size_t max_expected_size;        /* Wanted limit of expected messages, likewise */
     uint8_t progress_mode;           /* NA_NO_BLOCK | NA_NO_RETRY */
     enum na_addr_format addr_format; /* Wanted format of the own address */
     uint8_t max_contexts;            /* How many contexts will be created, 0 means 1 */

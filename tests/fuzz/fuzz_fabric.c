@@ -9,6 +9,9 @@
 #define PAIR_USES  500 /* inputs until everything is made anew */
 #define RECEIVES   4
 
+/* Of messages in parts: more than is taken, and little enough that parts fit each other. */
+#define PART_TOTALS 1536u
+
 static struct sim_pair *pair;
 static unsigned int uses;
 
@@ -63,6 +66,7 @@ static void dress(uint64_t how, uint8_t *frame, size_t size)
     const struct msg_peer *peer = msg_peer_of(pair->a_at_b);
     struct wire_header header;
     struct wire_record record;
+    struct wire_part part;
 
     if ((how & 0x73) == 0x71) {
         dress_compact(how, frame, size);
@@ -83,9 +87,16 @@ static void dress(uint64_t how, uint8_t *frame, size_t size)
     if ((how & 8) == 0 || size < sizeof(header) + sizeof(record))
         return;
     memcpy(&record, frame + sizeof(header), sizeof(record));
-    record.kind = (uint16_t) ((how & 2) != 0 ? WIRE_HELLO : 1 + (how >> 4) % 7);
+    record.kind = (uint16_t) ((how & 2) != 0 ? WIRE_HELLO : 1 + (how >> 4) % 8);
     record.size = (uint32_t) (size - sizeof(header) - sizeof(record));
     memcpy(frame + sizeof(header), &record, sizeof(record));
+    if (record.kind != WIRE_PART || record.size < sizeof(part))
+        return;
+    memcpy(&part, frame + sizeof(header) + sizeof(record), sizeof(part));
+    part.kind = 1 + part.kind % 2;
+    part.total %= PART_TOTALS;
+    part.offset %= PART_TOTALS;
+    memcpy(frame + sizeof(header) + sizeof(record), &part, sizeof(part));
 }
 
 /* Takes what came for anybody. */

@@ -179,8 +179,49 @@ static void impossible_slots_close_the_ring(void **state)
     expect_refusal(SM_KIND_RECORD, sizeof(record) - 1, &record, sizeof(record));
     expect_refusal(SM_KIND_RECORD, 3, "", 0);
     expect_refusal(0, 8, "", 0);
-    expect_refusal(SM_KIND_DATA + 1, SM_INLINE_MAX, &record, sizeof(record));
+    expect_refusal(SM_KIND_PART + 1, SM_INLINE_MAX, &record, sizeof(record));
     expect_refusal(200, 100, "", 0);
+}
+
+static void impossible_parts_close_the_ring(void **state)
+{
+    static const struct sm_part parts[] = {
+        {SM_KIND_UNEXPECTED, SM_TEST_MESSAGE + 1, 0},
+        {SM_KIND_UNEXPECTED, UINT32_MAX, 0},
+        {SM_KIND_UNEXPECTED, 199, 0},
+        {SM_KIND_EXPECTED, 1000, 801},
+        {SM_KIND_EXPECTED, 1000, UINT32_MAX},
+        {SM_KIND_PART, 1000, 0},
+        {SM_KIND_DATA, 1000, 0},
+        {0, 0, 0},
+    };
+    const struct sm_part good = {SM_KIND_UNEXPECTED, 1000, 0};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        expect_refusal(SM_KIND_PART, 200, &parts[i], sizeof(parts[i]));
+    expect_refusal(SM_KIND_PART, SM_INLINE_MAX, &good, sizeof(good)); /* none would be so short */
+    expect_refusal(SM_KIND_PART, 0xffff, &good, sizeof(good));
+}
+
+/* They may be of a message that was given up. */
+static void parts_that_do_not_follow_are_dropped(void **state)
+{
+    static const struct sm_part parts[] = {
+        {SM_KIND_UNEXPECTED, 1000, 200}, {SM_KIND_EXPECTED, 1000, 0},
+        {SM_KIND_EXPECTED, 1000, 400},   {SM_KIND_EXPECTED, 1001, 200},
+        {SM_KIND_UNEXPECTED, 1000, 200}, {SM_KIND_EXPECTED, 1000, 200},
+    };
+    struct scene scene;
+
+    (void) state;
+    scene_open(&scene);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        write_slot(&scene, SM_KIND_PART, 200, &parts[i], sizeof(parts[i]));
+        scene_check(&scene);
+        assert_int_equal(scene.slot->status & SM_RING_REFUSED, 0);
+    }
+    scene_close(&scene);
 }
 
 /* What the other side of a transfer sends. */
@@ -595,6 +636,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(impossible_slots_close_the_ring),
+        cmocka_unit_test(impossible_parts_close_the_ring),
+        cmocka_unit_test(parts_that_do_not_follow_are_dropped),
         cmocka_unit_test(made_up_requests_are_refused),
         cmocka_unit_test(handles_are_held_against_each_request),
         cmocka_unit_test(pieces_that_do_not_fit_their_get_are_refused),

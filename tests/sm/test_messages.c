@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages: the limits of rings. */
 
+#include "layout.h"
 #include "sm_test.h"
 
 #include <setjmp.h>
@@ -18,7 +19,7 @@ static void fill(uint8_t *buf, size_t size)
         buf[i] = (uint8_t) (i * 31 + size);
 }
 
-static void hinted_sizes_are_honoured_up_to_16_KiB(void **state)
+static void hinted_sizes_are_honoured_up_to_256_KiB(void **state)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct end end;
@@ -30,20 +31,20 @@ static void hinted_sizes_are_honoured_up_to_16_KiB(void **state)
     (void) state;
     info.max_unexpected_size = 1 << 20;
     end_open(&end, "na+sm", &info);
-    assert_int_equal(NA_Msg_get_max_unexpected_size(end.na_class), 16384);
-    out = malloc(16384);
-    in = malloc(16384);
-    fill(out, 16384);
+    assert_int_equal(NA_Msg_get_max_unexpected_size(end.na_class), SM_MESSAGE_MAX);
+    out = malloc(SM_MESSAGE_MAX);
+    in = malloc(SM_MESSAGE_MAX);
+    fill(out, SM_MESSAGE_MAX);
     op = NA_Op_create(end.na_class, NA_OP_SINGLE);
     assert_int_equal(NA_Addr_self(end.na_class, &self), NA_SUCCESS);
-    for (int i = 0; i < 100; i++) {
+    for (uint32_t i = 0; i < 100; i++) {
         event.done = 0;
         assert_int_equal(NA_Msg_recv_unexpected(end.na_class, end.context, event_callback, &event,
-                                                in, 16384, NULL, op),
+                                                in, SM_MESSAGE_MAX, NULL, op),
                          NA_SUCCESS);
-        assert_int_equal(end_send(&end, self, out, 16384 - (size_t) i, 9, false), NA_SUCCESS);
+        assert_int_equal(end_send(&end, self, out, SM_MESSAGE_MAX - i, 9, false), NA_SUCCESS);
         assert_true(event_wait(&end, &event, TEST_WAIT_MS));
-        assert_int_equal(event.size, 16384 - i);
+        assert_int_equal(event.size, SM_MESSAGE_MAX - i);
         assert_memory_equal(out, in, event.size);
         NA_Addr_free(end.na_class, event.source);
     }
@@ -96,6 +97,60 @@ static void a_full_ring_holds_back_the_sender(void **state)
     end_close(&end);
     child_stop(&child);
     free(events);
+    check_clean();
+}
+
+/* Of a message in parts that is given up, or whose sender closes, nothing is delivered. */
+static void half_a_message_is_nobodys(void **state)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    uint8_t *out = malloc(SM_MESSAGE_MAX), *in = calloc(1, SM_MESSAGE_MAX);
+    struct event sent = {0}, received = {0};
+    na_op_id_t *send, *receive;
+    struct end from, to;
+    na_addr_t *addr;
+
+    (void) state;
+    info.max_unexpected_size = SM_MESSAGE_MAX;
+    end_open(&to, "na+sm", &info);
+    receive = NA_Op_create(to.na_class, NA_OP_SINGLE);
+    assert_int_equal(NA_Msg_recv_unexpected(to.na_class, to.context, event_callback, &received, in,
+                                            SM_MESSAGE_MAX, NULL, receive),
+                     NA_SUCCESS);
+    for (int i = 0; i < 6; i++) {
+        end_open(&from, "na+sm", &info);
+        addr = end_lookup(&from, &to);
+        fill(out, SM_MESSAGE_MAX);
+        sent.done = 0;
+        send = NA_Op_create(from.na_class, NA_OP_SINGLE);
+        assert_int_equal(NA_Msg_send_unexpected(from.na_class, from.context, event_callback, &sent,
+                                                out, SM_MESSAGE_MAX, NULL, addr, 0, 1, send),
+                         NA_SUCCESS);
+        end_progress(&from, 5);
+        end_progress(&to, 5); /* takes what is there */
+        assert_int_equal(sent.done, 0);
+        assert_int_equal(NA_Cancel(from.na_class, from.context, send), NA_SUCCESS);
+        assert_true(event_wait(&from, &sent, TEST_WAIT_MS));
+        assert_int_equal(sent.ret, NA_CANCELED);
+        memset(out, 0, SM_MESSAGE_MAX);
+        end_progress(&to, 5);
+        assert_int_equal(received.done, 0);
+        if (i == 5) { /* the next one is whole */
+            fill(out, 20000);
+            assert_int_equal(end_send(&from, addr, out, 20000, 2, false), NA_SUCCESS);
+            assert_true(event_wait(&to, &received, TEST_WAIT_MS));
+            assert_int_equal(received.size, 20000);
+            assert_memory_equal(in, out, 20000);
+            NA_Addr_free(to.na_class, received.source);
+        }
+        NA_Op_destroy(from.na_class, send);
+        NA_Addr_free(from.na_class, addr);
+        end_close(&from);
+    }
+    NA_Op_destroy(to.na_class, receive);
+    end_close(&to);
+    free(out);
+    free(in);
     check_clean();
 }
 
@@ -172,8 +227,9 @@ static void messages_without_receives_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hinted_sizes_are_honoured_up_to_16_KiB),
+        cmocka_unit_test(hinted_sizes_are_honoured_up_to_256_KiB),
         cmocka_unit_test(a_full_ring_holds_back_the_sender),
+        cmocka_unit_test(half_a_message_is_nobodys),
         cmocka_unit_test(without_retry_a_full_ring_is_reported),
         cmocka_unit_test(messages_without_receives_are_bounded),
     };

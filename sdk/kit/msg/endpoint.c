@@ -14,7 +14,7 @@ static int32_t state_make(struct kit_endpoint *endpoint, const struct kit_endpoi
 static int32_t state_setup(struct msg_endpoint *state, const struct kit_endpoint_config *config);
 static int32_t session_open(struct msg_endpoint *state, const struct kit_endpoint_config *config);
 static void limits_set(struct msg_endpoint *state, const struct kit_endpoint_config *config);
-static uint64_t limit(uint64_t wanted, uint64_t most);
+static uint64_t limit(uint64_t wanted);
 static void info_fill(const struct msg_endpoint *state, struct na_plugin_class_info *info);
 static void counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn report, void *arg);
 
@@ -62,12 +62,14 @@ void kit_endpoint_close(struct kit_endpoint *endpoint)
         if (peer == NULL)
             continue;
         kit_msg_deferred_drop(peer);
+        kit_parted_drop(&state->parts, &peer->parted);
         (void) kit_msg_queue_end(peer, &all, NA_PLUGIN_CANCELED); /* control records */
         msg_peer_close(peer);
     }
     kit_session_close(&state->session);
     kit_msg_out_free_all(state);
     kit_deferrals_free(&state->deferrals);
+    kit_parts_free(&state->parts);
     if (state->timer_fd >= 0)
         (void) close(state->timer_fd);
     kit_host->mem_free(state->contexts);
@@ -246,7 +248,7 @@ static int32_t session_open(struct msg_endpoint *state, const struct kit_endpoin
     return ret;
 }
 
-/* What the caller would like, within what a frame can carry. */
+/* What the caller would like. */
 static void limits_set(struct msg_endpoint *state, const struct kit_endpoint_config *config)
 {
     const struct na_plugin_init *init = config->init;
@@ -261,20 +263,24 @@ static void limits_set(struct msg_endpoint *state, const struct kit_endpoint_con
     if (has_key && kit_init_encrypts(init) && most > KIT_CONTROL_MAX)
         state->control_most = most < KIT_CONTROL_LARGE ? (uint32_t) most : KIT_CONTROL_LARGE;
     state->deferrals.bytes_max = MSG_DEFERRED_BYTES;
-    state->max_unexpected = limit(init->max_unexpected_size, most);
-    state->max_expected = limit(init->max_expected_size, most);
+    state->max_unexpected = limit(init->max_unexpected_size);
+    state->max_expected = limit(init->max_expected_size);
+    state->parts.longest =
+        state->max_unexpected > state->max_expected ? state->max_unexpected : state->max_expected;
+    state->parts.bytes_max = MSG_PARTS_BYTES;
+    state->whole = state->parts.longest < most ? state->parts.longest : most;
     state->frame_limit = (uint32_t) (MSG_FRAME_BYTES / stride);
     if (state->frame_limit < MSG_FRAME_MIN)
         state->frame_limit = MSG_FRAME_MIN;
 }
 
-static uint64_t limit(uint64_t wanted, uint64_t most)
+static uint64_t limit(uint64_t wanted)
 {
     if (wanted == 0)
         wanted = MSG_MESSAGE_DEFAULT;
     if (wanted < MSG_MESSAGE_MIN)
         wanted = MSG_MESSAGE_MIN;
-    return wanted < most ? wanted : most;
+    return wanted < MSG_MESSAGE_MAX ? wanted : MSG_MESSAGE_MAX;
 }
 
 /* The plugin adds what its fabric can do. */

@@ -89,6 +89,49 @@ bool kit_msg_out_add_op(struct msg_out *out, struct msg_op *op)
     return true;
 }
 
+/*
+ * The next part of the first operation of the queue. True when that was the last: the operation is
+ * the frame's, and there may be room for another one. It counts as sent when the frame is.
+ */
+bool kit_msg_part_add(struct msg_out *out, struct msg_op *op)
+{
+    const uint64_t head = sizeof(struct wire_record) + sizeof(struct wire_part);
+    const uint64_t room = out->peer->endpoint->state->room - out->frame.size;
+    struct msg_peer *peer = out->peer;
+    uint32_t size = (uint32_t) op->size - op->sent;
+    struct wire_record record = {
+        .kind = htole16(WIRE_PART),
+        .source_id = htole16((uint16_t) op->context->id),
+        .dest_id = htole16((uint16_t) op->remote_id),
+        .tag = htole32(op->tag),
+    };
+    struct wire_part part = {
+        .kind = htole32(op->kind),
+        .total = htole32((uint32_t) op->size),
+        .offset = htole32(op->sent),
+    };
+    uint8_t *place;
+
+    /* Beside a HELLO it could be lost: the peer may be another process by now. */
+    if ((out->pending & KIT_PENDING_HELLO) != 0 || peer->part != 0 || room < head + MSG_PART_MIN)
+        return false;
+    if (size > room - head)
+        size = (uint32_t) ((room - head) & ~(uint64_t) (WIRE_ALIGN - 1));
+    record.size = htole32((uint32_t) sizeof(part) + size);
+    place = kit_msg_out_add(out, WIRE_PART, (uint32_t) sizeof(part) + size);
+    memcpy(place - sizeof(record), &record, sizeof(record));
+    memcpy(place, &part, sizeof(part));
+    memcpy(place + sizeof(part), (const uint8_t *) op->data + op->sent, size);
+    if (op->sent + size < op->size) {
+        peer->part = size;
+        return false;
+    }
+    kit_list_remove(&op->link);
+    kit_peer_waiting_remove(&peer->base);
+    kit_list_append(&out->ops, &op->link);
+    return true;
+}
+
 /* Where the content of a record of ours goes; the caller knows that it fits. */
 uint8_t *kit_msg_out_add(struct msg_out *out, uint32_t kind, uint32_t size)
 {

@@ -60,7 +60,8 @@ struct kit_msg_rma {
 
 /* What the fabric does. All are called with the endpoint's lock held and may not block. */
 struct kit_msg_ops {
-    uint64_t max_frame;  /* bytes of the largest frame; 1024 do, unless names are long */
+    uint64_t max_frame;  /* bytes of the largest frame; 1024 do, unless names are long; longer
+                            messages go in parts */
     uint32_t max_sends;  /* frames in progress to one peer before messages queue and share */
     uint32_t peer_size;  /* private bytes of a peer, zero-filled */
     uint32_t frame_size; /* private bytes of a frame */

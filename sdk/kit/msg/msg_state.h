@@ -9,6 +9,7 @@
 
 #include "kit_match.h"
 #include "kit_msg.h"
+#include "kit_parts.h"
 #include "na_plugin_addr_serialize.h"
 #include "na_plugin_counters.h"
 #include "na_plugin_multi_recv.h"
@@ -27,6 +28,9 @@
 #define MSG_RETRY_NS_MAX    UINT64_C(32000000)    /* the same while nothing moves */
 #define MSG_PAUSE_NS        UINT64_C(50000000)    /* a sleep that the fabric cannot end */
 #define MSG_POLLS_A_CLOCK   32u
+#define MSG_MESSAGE_MAX     (UINT64_C(256) << 10) /* longer ones than a frame go in parts */
+#define MSG_PARTS_BYTES     (UINT64_C(256) << 20) /* of messages that have come in part, at most */
+#define MSG_PART_MIN        256u                  /* a part that shares a frame is not smaller */
 
 /* Of what every message passes: part of its caller, whatever the compiler thinks of the size. */
 #define MSG_INLINE                     inline __attribute__((always_inline))
@@ -61,6 +65,7 @@ struct msg_op {
     uint32_t remote_id; /* context at the other side */
     uint32_t epoch;     /* of the peer when it was posted */
     uint32_t cancelled; /* asked for while its frame was in progress */
+    uint32_t sent;      /* bytes that left already, of a message that goes in parts and queues */
 };
 
 /* A control record that waits or is being sent. */
@@ -147,10 +152,12 @@ static inline bool msg_is_meant(const struct msg_which *which, const struct msg_
 struct msg_peer {
     struct kit_peer base; /* first: what the plugin and the core see */
     struct kit_endpoint *endpoint;
-    struct kit_link queue;   /* operations that wait for a frame */
-    struct msg_out *stalled; /* a frame that the fabric had no room for */
-    struct kit_peer *source; /* base.canonical in matching, which follows it */
-    struct kit_link frames;  /* being sent, over any connection */
+    struct kit_link queue;     /* operations that wait for a frame */
+    struct msg_out *stalled;   /* a frame that the fabric had no room for */
+    uint32_t part;             /* bytes of the first of the queue in the frame that is to be sent */
+    struct kit_parted *parted; /* what has come in part; NULL: nothing */
+    struct kit_peer *source;   /* base.canonical in matching, which follows it */
+    struct kit_link frames;    /* being sent, over any connection */
     struct kit_link rma_queue;
     struct kit_link rma_started;
     struct kit_link deferred; /* received frames */
@@ -176,7 +183,8 @@ struct msg_endpoint {
     struct msg_peer *self;
     uint64_t max_unexpected;
     uint64_t max_expected;
-    uint64_t room; /* bytes of a frame that is not sealed yet */
+    uint64_t room;  /* bytes of a frame that is not sealed yet */
+    uint64_t whole; /* bytes of the longest message that does not go in parts */
     uint32_t max_contexts;
     uint32_t open_contexts;
     struct msg_context *contexts;
@@ -210,6 +218,7 @@ struct msg_endpoint {
     uint32_t detached_count;         /* requests */
     uint32_t deferred_count;         /* frames */
     struct kit_deferrals deferrals;
+    struct kit_parts parts;
     bool is_refused;                  /* the core had no memory for a deferred message */
     na_plugin_peer_lost_fn peer_lost; /* NULL: nobody wants to know */
     void *peer_lost_arg;
@@ -324,6 +333,7 @@ bool kit_msg_out_add_op(struct msg_out *out, struct msg_op *op);
 uint8_t *kit_msg_out_add(struct msg_out *out, uint32_t kind, uint32_t size);
 void kit_msg_out_add_tagged(struct msg_out *out, uint32_t kind, uint32_t tag);
 bool kit_msg_out_has_room(const struct msg_out *out, uint64_t size);
+bool kit_msg_part_add(struct msg_out *out, struct msg_op *op);
 void kit_msg_out_end(struct msg_out *out);
 void kit_msg_out_seal(struct msg_out *out);
 void kit_msg_out_unseal(struct msg_out *out);

@@ -194,12 +194,13 @@ static MSG_INLINE int32_t send_message(struct na_plugin_context *na_context, uin
         ret = context->active ? NA_PLUGIN_INVALID_ARG : NA_PLUGIN_FAULT;
         goto out;
     }
-    if (kit_unlikely(size > state->max_unexpected && size > state->max_expected)) {
+    if (kit_unlikely(size > state->whole && size > state->parts.longest)) {
         ret = NA_PLUGIN_MSGSIZE;
         goto out;
     }
     op->epoch = peer->base.epoch;
-    if (kit_unlikely(!send_at_once(peer, op))) {
+    if (kit_unlikely(size > state->whole || !send_at_once(peer, op))) {
+        op->sent = 0;
         kit_list_append(&peer->queue, &op->link);
         kit_peer_waiting_add(&peer->base);
         if (kit_list_empty(&peer->retry_link))
@@ -275,12 +276,15 @@ static MSG_INLINE void out_put_alone(struct msg_out *out, const struct msg_op *o
         kit_msg_out_seal(out);
 }
 
-/* Without a queue: what did not leave is given back. `op` is only compared. */
+/*
+ * Without a queue: what did not leave is given back. `op` is only compared, unless it is found. The
+ * rest of a message in parts stays: it would never leave at once.
+ */
 static int32_t send_refuse(struct msg_peer *peer, struct msg_op *op)
 {
-    if (peer->stalled != NULL && kit_list_contains(&peer->stalled->ops, op))
+    if (peer->part != 0 || (peer->stalled != NULL && kit_list_contains(&peer->stalled->ops, op)))
         kit_msg_out_unbuild(peer);
-    if (!kit_list_contains(&peer->queue, op))
+    if (!kit_list_contains(&peer->queue, op) || op->sent != 0)
         return NA_PLUGIN_SUCCESS;
     kit_list_remove(&op->link);
     kit_peer_waiting_remove(&peer->base);

@@ -27,6 +27,7 @@ static void out_introduce(struct msg_out *out, struct msg_peer *peer);
 static void out_reply(struct msg_out *out, struct msg_peer *peer);
 static void out_refill(struct msg_out *out, struct msg_peer *peer);
 static void out_fill(struct msg_out *out, struct msg_peer *peer);
+static inline void out_part_sent(struct msg_peer *peer);
 static void op_end(struct msg_endpoint *state, struct msg_op *op, int32_t status);
 static void out_complete_ops(struct msg_endpoint *state, struct msg_out *out, int32_t status);
 static bool out_end_ops(struct msg_endpoint *state, struct msg_out *out,
@@ -124,6 +125,7 @@ void kit_msg_out_unbuild(struct msg_peer *peer)
     if (out == NULL)
         return;
     peer->stalled = NULL;
+    peer->part = 0;
     peer->base.is_stalled = false;
     while (!kit_list_empty(&out->ops)) {
         struct kit_link *link = out->ops.prev;
@@ -148,7 +150,7 @@ bool kit_msg_queue_end(struct msg_peer *peer, const struct msg_which *which, int
     struct kit_link *link, *next;
     bool is_found = false;
 
-    if (which->op == NULL ||
+    if (which->op == NULL || peer->part != 0 ||
         (peer->stalled != NULL && kit_list_contains(&peer->stalled->ops, which->op)))
         kit_msg_out_unbuild(peer);
     for (link = peer->queue.next; link != &peer->queue; link = next) {
@@ -354,6 +356,11 @@ static void out_fill(struct msg_out *out, struct msg_peer *peer)
     while (!kit_list_empty(&peer->queue)) {
         struct msg_op *op = msg_list_first_op(&peer->queue);
 
+        if (kit_unlikely(op->size > peer->endpoint->state->whole)) {
+            if (!kit_msg_part_add(out, op))
+                break;
+            continue;
+        }
         if (!kit_msg_out_has_room(out, op->size))
             break;
         kit_list_remove(&op->link);
@@ -378,11 +385,24 @@ bool kit_msg_out_send(struct msg_peer *peer, struct msg_out *out)
         state->in_flight++;
         kit_list_append(&state->own_frames, &out->link);
         out_complete_ops(state, out, NA_PLUGIN_SUCCESS);
+        out_part_sent(peer);
         return true;
     }
     if (kit_unlikely(phase == KIT_PEER_NEW && (out->pending & KIT_PENDING_HELLO) != 0))
         peer->base.phase = KIT_PEER_HELLO_SENT;
-    return msg_out_pass(peer, out, sequence, phase);
+    if (!msg_out_pass(peer, out, sequence, phase))
+        return false;
+    out_part_sent(peer);
+    return true;
+}
+
+/* What goes on behind the frame that left. */
+static inline void out_part_sent(struct msg_peer *peer)
+{
+    if (kit_likely(peer->part == 0))
+        return;
+    msg_list_first_op(&peer->queue)->sent += peer->part;
+    peer->part = 0;
 }
 
 /* The fabric did not take it. */

@@ -26,6 +26,8 @@ static MSG_INLINE bool compact_take(struct msg_peer *peer, const uint8_t *data, 
 static MSG_INLINE bool message_take(struct msg_peer *peer, uint32_t kind, uint32_t source_id,
                                     uint32_t dest_id, uint32_t tag, const void *content,
                                     uint32_t size);
+static bool part_take(struct msg_peer *peer, const struct wire_record *record, const void *content,
+                      uint32_t size);
 static bool frame_defer(struct msg_peer *peer, const void *data, uint64_t size, uint64_t offset,
                         void *cookie, bool is_own);
 static void deferred_release(struct msg_peer *peer, struct msg_deferred *deferred);
@@ -343,6 +345,8 @@ static bool record_take(struct msg_peer *peer, const struct wire_record *record,
     case WIRE_EXPECTED:
         return message_take(peer, le16toh(record->kind), le16toh(record->source_id),
                             le16toh(record->dest_id), le32toh(record->tag), content, size);
+    case WIRE_PART:
+        return part_take(peer, record, content, size);
     case WIRE_CONTROL:
         if (endpoint->ops->control != NULL && size <= endpoint->state->control_most)
             endpoint->ops->control(endpoint, &peer->base, le32toh(record->tag), content, size);
@@ -403,6 +407,58 @@ static MSG_INLINE bool message_take(struct msg_peer *peer, uint32_t kind, uint32
     if (kind == WIRE_UNEXPECTED)
         return kit_msg_unexpected_deliver(peer, context, tag, content, size);
     kit_msg_expected_deliver(peer, context, source_id, tag, content, size);
+    return true;
+}
+
+/*
+ * False when the message is whole and has to wait: the same part comes again then. Peers whose
+ * messages are not whole must not wait for each other: one that there is no memory for fails.
+ */
+static bool part_take(struct msg_peer *peer, const struct wire_record *record, const void *content,
+                      uint32_t size)
+{
+    struct msg_endpoint *state = peer->endpoint->state;
+    struct kit_part part = {
+        .source_id = le16toh(record->source_id),
+        .dest_id = le16toh(record->dest_id),
+        .tag = le32toh(record->tag),
+    };
+    struct wire_part wire;
+
+    if (kit_likely(size > sizeof(wire))) {
+        memcpy(&wire, content, sizeof(wire));
+        part.kind = le32toh(wire.kind);
+        part.total = le32toh(wire.total);
+        part.offset = le32toh(wire.offset);
+        part.size = size - (uint32_t) sizeof(wire);
+    }
+    if (kit_unlikely(part.kind != WIRE_UNEXPECTED && part.kind != WIRE_EXPECTED))
+        part.size = 0;
+    switch (kit_part_take(&state->parts, &peer->parted, &part)) {
+    case KIT_PART_TAKEN:
+        break;
+    case KIT_PART_BAD:
+        kit_msg_frame_bad(state, "a part of no message, or of one that is too long", part.total);
+        return true;
+    case KIT_PART_STRAY:
+        state->counters.messages_dropped++;
+        MSG_LOG_DEBUG(state->endpoint, "dropped a part from %s whose message has not begun",
+                      peer->base.name);
+        return true;
+    case KIT_PART_NO_MEMORY:
+        kit_peer_failed(&peer->base, NA_PLUGIN_NOMEM,
+                        "its message comes in parts, and memory for such is used up");
+        return true;
+    }
+    memcpy(peer->parted->data + part.offset, (const uint8_t *) content + sizeof(wire), part.size);
+    if (!kit_part_is_last(peer->parted, &part))
+        return true;
+    if (!message_take(peer, part.kind, part.source_id, part.dest_id, part.tag, peer->parted->data,
+                      part.total)) {
+        kit_part_again(peer->parted, &part);
+        return false;
+    }
+    kit_parted_drop(&state->parts, &peer->parted);
     return true;
 }
 

@@ -19,8 +19,8 @@
 #include <string.h>
 
 #define WIRE_MAGIC       0x4661u
-#define WIRE_VERSION     7u
-#define WIRE_COMPACT     0xc6u /* first byte of a compact frame; changes with the version */
+#define WIRE_VERSION     8u
+#define WIRE_COMPACT     0xc7u /* first byte of a compact frame; changes with the version */
 #define WIRE_ALIGN       8u
 #define WIRE_CONTROL_MAX KIT_CONTROL_MAX
 
@@ -36,6 +36,7 @@
 #define WIRE_HELLO_ACK  5u /* the answer, of the same form */
 #define WIRE_BYE        6u /* the sender closes */
 #define WIRE_REFUSAL    7u /* of a HELLO; tag is a kit_refusal_reason */
+#define WIRE_PART       8u /* of a message longer than a frame: a wire_part, then its bytes */
 
 struct wire_header {
     uint16_t magic;
@@ -68,9 +69,18 @@ struct wire_record {
     uint32_t tag;
 };
 
+/* The parts of a message come in order, and no part of another one of that sender between them. */
+struct wire_part {
+    uint32_t kind;   /* WIRE_UNEXPECTED or WIRE_EXPECTED; ids and tag are in the record */
+    uint32_t total;  /* bytes of the message */
+    uint32_t offset; /* of this part; 0 begins a message, whatever became of the one before */
+    uint32_t reserved;
+};
+
 _Static_assert(sizeof(struct wire_header) == 24, "layout of the wire");
 _Static_assert(sizeof(struct wire_compact) == 20, "layout of the wire");
 _Static_assert(sizeof(struct wire_record) == 16, "layout of the wire");
+_Static_assert(sizeof(struct wire_part) == 16, "layout of the wire");
 
 /*
  * Of a frame of `size` bytes for the receiver of that incarnation: a token that is out of date, a

@@ -12,6 +12,9 @@
 #define HG_REQUEST_POST_DEFAULT 512u
 #define HG_REQUEST_POST_MAX     (1u << 20)
 
+/* Where the program does not say: 64 KiB and the headers. Memory is taken as it is used. */
+#define HG_MESSAGE_DEFAULT 69632u
+
 /* Bytes of struct hg_init_info that a version of the API knows. */
 static size_t hg_options_info_size(unsigned int version);
 static hg_return_t hg_options_check(const struct hg_init_info *info);
@@ -39,6 +42,10 @@ hg_return_t hg_options_read(struct hg_options *options, unsigned int version,
     options->na_init_info.auth_key_also = info->auth_key_also;
     options->na_init_info.encrypt = info->encrypt;
     options->na_init_info.mem_per_session = info->mem_per_session;
+    if (options->na_init_info.max_unexpected_size == 0)
+        options->na_init_info.max_unexpected_size = HG_MESSAGE_DEFAULT;
+    if (options->na_init_info.max_expected_size == 0)
+        options->na_init_info.max_expected_size = HG_MESSAGE_DEFAULT;
     options->auth_key = info->na_init_info.auth_key;
     if (options->auth_key != NULL && options->auth_key[0] == '\0')
         options->auth_key = NULL;

@@ -76,8 +76,8 @@ void *NA_Msg_buf_alloc(na_class_t *na_class, size_t buf_size, unsigned long flag
                                             &data);
     else if (posix_memalign(&buf, buf_size >= page ? page : UTIL_CACHE_LINE, buf_size) != 0)
         buf = NULL;
-    else
-        memset(buf, 0, buf_size);
+    else /* what is behind takes no memory until it is used */
+        memset(buf, 0, buf_size < page ? buf_size : page);
     if (buf == NULL)
         NA_LOG_ERROR("no memory for a message buffer of %zu bytes", buf_size);
     else

@@ -502,12 +502,14 @@ static void test_limits(void **state)
     init.max_expected_size = UINT64_MAX;
     node = sim_open(&net, "a", &init);
     assert_int_equal(node->endpoint.state->max_unexpected, 256);
-    assert_int_equal(node->endpoint.state->max_expected,
-                     SIM_FRAME_MAX - 40 - (sim_key() == NULL ? 0 : KIT_AUTH_TAG));
+    assert_int_equal(node->endpoint.state->max_expected, MSG_MESSAGE_MAX);
     sim_close(node, sim_context(node, 0));
 }
 
-/* The largest messages, also as the first ones, which cannot share a frame with the HELLO. */
+/*
+ * The largest messages that do not go in parts, also as the first ones, which cannot share a frame
+ * with the HELLO.
+ */
 static void test_largest_messages(void **state)
 {
     enum {
@@ -524,14 +526,15 @@ static void test_largest_messages(void **state)
 
     (void) state;
     sim_net_setup(&net);
-    init.max_unexpected_size = UINT64_MAX;
+    size = SIM_FRAME_MAX - 40 - (sim_key() == NULL ? 0 : KIT_AUTH_TAG);
+    init.max_unexpected_size = size;
     a = sim_open(&net, "a", &init);
     b = sim_open(&net, "b", &init);
     ca = sim_context(a, 0);
     cb = sim_context(b, 0);
     addr = sim_lookup(a, "b");
-    size = a->endpoint.state->max_unexpected;
-    assert_int_equal(size, SIM_FRAME_MAX - 40 - (sim_key() == NULL ? 0 : KIT_AUTH_TAG));
+    assert_int_equal(a->endpoint.state->max_unexpected, size);
+    assert_int_equal(a->endpoint.state->whole, size);
     for (uint32_t i = 0; i < size; i++)
         out[i] = (uint8_t) i;
     for (uint32_t i = 0; i < COUNT; i++) {
