@@ -204,7 +204,7 @@ static void impossible_parts_close_the_ring(void **state)
     expect_refusal(SM_KIND_PART, 0xffff, &good, sizeof(good));
 }
 
-/* They may be of a message that was given up. */
+/* They may be of a message that was abandoned. */
 static void parts_that_do_not_follow_are_dropped(void **state)
 {
     static const struct sm_part parts[] = {

@@ -100,7 +100,7 @@ static void a_full_ring_holds_back_the_sender(void **state)
     check_clean();
 }
 
-/* Of a message in parts that is given up, or whose sender closes, nothing is delivered. */
+/* Of a message in parts that is abandoned, or whose sender closes, nothing is delivered. */
 static void half_a_message_is_nobodys(void **state)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;

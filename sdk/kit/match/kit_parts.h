@@ -46,11 +46,11 @@ struct kit_parts {
 enum kit_part_result {
     KIT_PART_TAKEN,    /* its bytes go to data + offset, then kit_part_is_last() is asked */
     KIT_PART_BAD,      /* no honest sender sends this */
-    KIT_PART_STRAY,    /* its message has not begun, or was given up: to be dropped */
+    KIT_PART_STRAY,    /* its message has not begun, or was abandoned: to be dropped */
     KIT_PART_NO_MEMORY /* for a message that begins */
 };
 
-/* `*parted` is the sender's, NULL at first. */
+/* `*parted` is the sender's, NULL at first, and lives until kit_parted_drop(). */
 enum kit_part_result kit_part_take(struct kit_parts *parts, struct kit_parted **parted,
                                    const struct kit_part *part);
 
@@ -60,7 +60,10 @@ bool kit_part_is_last(struct kit_parted *parted, const struct kit_part *part);
 /* The whole message cannot be taken yet: its last part is going to come again. */
 void kit_part_again(struct kit_parted *parted, const struct kit_part *part);
 
-/* What was begun is over, if anything was; a few buffers are kept for the next ones. */
+/*
+ * What was begun is over, if anything was, and `*parted` is NULL; a few buffers are kept for the
+ * next messages, until kit_parts_free().
+ */
 void kit_parted_drop(struct kit_parts *parts, struct kit_parted **parted);
 
 /* Frees what is kept. */
