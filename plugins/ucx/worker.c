@@ -13,6 +13,7 @@
 static int32_t worker_context_create(struct na_plugin_class *na_class, const char *tls,
                                      const char *device);
 static void worker_configure(ucp_config_t *config, const char *name, const char *value);
+static void worker_configure_of_tcp(ucp_config_t *config, const char *name, const char *value);
 static void worker_configure_tcp(struct na_plugin_class *na_class, ucp_config_t *config);
 static int32_t worker_create(struct ucx_worker *worker);
 static int32_t worker_handlers_set(struct ucx_worker *worker);
@@ -244,7 +245,7 @@ static int32_t worker_context_create(struct na_plugin_class *na_class, const cha
         worker_configure_tcp(na_class, config);
     /* Nobody's address makes us wait in connect(), be it that of a host that does not answer. */
     if (ucx_protocol_has(tls, "tcp") && getenv("UCX_TCP_CONN_NB") == NULL)
-        worker_configure(config, "CONN_NB", "y");
+        worker_configure_of_tcp(config, "TCP_CONN_NB", "y");
     /* UCX opens a socket as it makes an interface active for the first peer, and passive after the
      * last one, and ends the process when it gets none. So the only one that there is stays active;
      * beside shared memory that would cost a system call in each poll. */
@@ -269,7 +270,17 @@ static void worker_configure(ucp_config_t *config, const char *name, const char 
         UCX_LOG_WARNING("UCX does not take %s=%s: %s", name, value, ucs_status_string(status));
 }
 
-/* Options of the transport itself are named without it. */
+/* Before 1.17 UCX has an option of the transport without the transport's name. */
+static void worker_configure_of_tcp(ucp_config_t *config, const char *name, const char *value)
+{
+    unsigned major, minor, release;
+
+    ucp_get_version(&major, &minor, &release);
+    if (major == 1 && minor < 17)
+        name += strlen("TCP_");
+    worker_configure(config, name, value);
+}
+
 static void worker_configure_tcp(struct na_plugin_class *na_class, ucp_config_t *config)
 {
     /* When a peer dies during a send without a copy, UCX 1.13 ends the process: it counts the
@@ -278,21 +289,24 @@ static void worker_configure_tcp(struct na_plugin_class *na_class, ucp_config_t 
         worker_configure(config, "ZCOPY_THRESH", "inf");
 #if UCP_API_VERSION >= UCP_VERSION(1, 12)
     if (getenv("UCX_TCP_PUT_ENABLE") == NULL)
-        worker_configure(config, "PUT_ENABLE", "n");
-    /* So a piece of a transfer is one system call, and is taken from where that call left it. */
-    if (getenv("UCX_TCP_TX_SEG_SIZE") == NULL && getenv("UCX_TCP_RX_SEG_SIZE") == NULL) {
-        worker_configure(config, "TX_SEG_SIZE", UCX_STREAM_SEG);
-        worker_configure(config, "RX_SEG_SIZE", UCX_STREAM_SEG);
+        worker_configure_of_tcp(config, "TCP_PUT_ENABLE", "n");
+    /* So a piece of a transfer is one system call, and is taken from where that call left it. What
+     * UCX calls its new protocols, and takes by itself since 1.16, never takes one at once. */
+    if (getenv("UCX_TCP_TX_SEG_SIZE") == NULL && getenv("UCX_TCP_RX_SEG_SIZE") == NULL &&
+        getenv("UCX_PROTO_ENABLE") == NULL) {
+        worker_configure(config, "PROTO_ENABLE", "n");
+        worker_configure_of_tcp(config, "TCP_TX_SEG_SIZE", UCX_STREAM_SEG);
+        worker_configure_of_tcp(config, "TCP_RX_SEG_SIZE", UCX_STREAM_SEG);
         na_class->has_segments = true;
     }
     /* UCX takes several events at a time. A send from a callback of the first one that finds its
      * peer gone closes the peer's endpoint, and UCX ends the process at that one's event. */
     if (getenv("UCX_TCP_MAX_POLL") == NULL)
-        worker_configure(config, "MAX_POLL", "1");
+        worker_configure_of_tcp(config, "TCP_MAX_POLL", "1");
     /* A peer that is gone before the connection is made is not called again: another process may
      * have got the port, and UCX ends the process at what that says. */
     if (getenv("UCX_TCP_MAX_CONN_RETRIES") == NULL)
-        worker_configure(config, "MAX_CONN_RETRIES", "1");
+        worker_configure_of_tcp(config, "TCP_MAX_CONN_RETRIES", "1");
 #endif
 }
 
