@@ -27,7 +27,7 @@ static struct na_plugin ofi_plugin = {
     .initialize = ofi_class_initialize,
     .finalize = ofi_class_finalize,
     KIT_MSG_FUNCTIONS,
-    .get_extension = kit_remote_get_extension,
+    .get_extension = ofi_get_extension,
     .addr_lookup = ofi_addr_lookup,
     .mem_create = ofi_mem_create,
     .mem_destroy = ofi_mem_destroy,
@@ -56,7 +56,6 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
     }
     ofi_settings_default();
     ofi_fork_watch();
-    ofi_plugin.get_extension = ofi_get_extension;
     ofi_plugin.op_size = kit_msg_op_size();
     ofi_plugin.op_align = kit_msg_op_align();
     *plugin_p = &ofi_plugin;
@@ -70,7 +69,7 @@ static const void *ofi_get_extension(const char *id)
         .offer_describe = ofi_offer_describe,
     };
 
-    return strcmp(id, NA_PLUGIN_EXT_OFFER_DETAILS) == 0 ? &details : kit_msg_get_extension(id);
+    return strcmp(id, NA_PLUGIN_EXT_OFFER_DETAILS) == 0 ? &details : kit_remote_get_extension(id);
 }
 
 /*

@@ -47,7 +47,7 @@ static struct na_plugin ucx_plugin = {
     .initialize = ucx_class_initialize,
     .finalize = ucx_class_finalize,
     KIT_MSG_FUNCTIONS,
-    .get_extension = kit_remote_get_extension,
+    .get_extension = ucx_get_extension,
     .addr_lookup = ucx_addr_lookup,
     .mem_create = ucx_mem_create,
     .mem_destroy = ucx_mem_destroy,
@@ -83,7 +83,6 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
     }
     ucx_settings_default();
     ucx_fork_watch();
-    ucx_plugin.get_extension = ucx_get_extension;
     ucx_plugin.op_size = kit_msg_op_size();
     ucx_plugin.op_align = kit_msg_op_align();
     *plugin_p = &ucx_plugin;
@@ -97,7 +96,7 @@ static const void *ucx_get_extension(const char *id)
         .offer_describe = ucx_offer_describe,
     };
 
-    return strcmp(id, NA_PLUGIN_EXT_OFFER_DETAILS) == 0 ? &details : kit_msg_get_extension(id);
+    return strcmp(id, NA_PLUGIN_EXT_OFFER_DETAILS) == 0 ? &details : kit_remote_get_extension(id);
 }
 
 /*

@@ -24,7 +24,7 @@ unset PKG_CONFIG_PATH
 export PATH=$AMALGAM_PREFIX/bin:$PATH
 # Open MPI's mpiexec, where root runs the tests or there are few cores.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-timeout 300 bash -eu commands >printed 2>errors </dev/null || {
+timeout 800 bash -eu commands >printed 2>errors </dev/null || {
     cat printed errors
     fail "the commands of $page end with an error"
 }
