@@ -268,7 +268,7 @@ static void limits_set(struct msg_endpoint *state, const struct kit_endpoint_con
     state->parts.longest =
         state->max_unexpected > state->max_expected ? state->max_unexpected : state->max_expected;
     state->parts.bytes_max = MSG_PARTS_BYTES;
-    state->whole = state->parts.longest < most ? state->parts.longest : most;
+    state->whole = most;
     state->frame_limit = (uint32_t) (MSG_FRAME_BYTES / stride);
     if (state->frame_limit < MSG_FRAME_MIN)
         state->frame_limit = MSG_FRAME_MIN;

@@ -184,7 +184,7 @@ struct msg_endpoint {
     uint64_t max_unexpected;
     uint64_t max_expected;
     uint64_t room;  /* bytes of a frame that is not sealed yet */
-    uint64_t whole; /* bytes of the longest message that does not go in parts */
+    uint64_t whole; /* bytes of what fits a frame: longer messages go in parts */
     uint32_t max_contexts;
     uint32_t open_contexts;
     struct msg_context *contexts;

@@ -194,7 +194,7 @@ static MSG_INLINE int32_t send_message(struct na_plugin_context *na_context, uin
         ret = context->active ? NA_PLUGIN_INVALID_ARG : NA_PLUGIN_FAULT;
         goto out;
     }
-    if (kit_unlikely(size > state->whole && size > state->parts.longest)) {
+    if (kit_unlikely(size > state->parts.longest)) {
         ret = NA_PLUGIN_MSGSIZE;
         goto out;
     }
