@@ -7,11 +7,13 @@
 #include "kit_remote.h"
 #include "msg_sim.h"
 #include "na_plugin_mem_grant.h"
+#include "rma_state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define MEMORY 1000u
+#define LARGE  4000000u
 #define FILL   0x5a
 
 /* An endpoint that asks for the owner's memory, or the owner itself. */
@@ -285,6 +287,82 @@ static void test_restarted_user(void **state)
     side_close(&successor);
 }
 
+/* The next bytes of a put, which need not be the sender's. */
+static void go_on(struct side *side, uint64_t id, uint64_t number, uint32_t size)
+{
+    const struct rma_record record = {
+        .magic = htole32(RMA_MAGIC),
+        .version = RMA_VERSION,
+        .kind = RMA_DATA,
+        .flags = (uint32_t) KIT_RMA_INLINE << RMA_MOVER_SHIFT | RMA_FROM_ORIGIN | RMA_IS_PUT,
+        .transfer = htole64(id),
+        .number = htole64(number),
+    };
+    struct kit_endpoint *endpoint = &side->node->endpoint;
+    uint8_t data[KIT_CONTROL_MAX] = {0};
+
+    memcpy(data, &record, sizeof(record));
+    kit_msg_lock(endpoint);
+    assert_int_equal(kit_msg_control_send(endpoint,
+                                          kit_peer_by_name(&endpoint->state->session, "owner"),
+                                          KIT_REMOTE_CONTROL, data, sizeof(record) + size),
+                     NA_PLUGIN_SUCCESS);
+    kit_msg_unlock(endpoint);
+    poll_both(side, 20);
+}
+
+/*
+ * A process begins a put and ends. Another one with the key answers the owner's HELLO in its name,
+ * and knows the number of that put.
+ */
+static void test_transfer_ends_with_session(void **state)
+{
+    static uint8_t memories[2][LARGE];
+    struct na_plugin_class *nodes[] = {fixture.owner.node, fixture.a.node};
+    struct kit_link *targets = &fixture.owner.node->endpoint.rma->targets;
+    struct na_plugin_addr *addr = sim_lookup(fixture.owner.node, "a");
+    const struct kit_rma_transfer *transfer;
+    struct na_plugin_mem *mems[2], *remote;
+    uint8_t packed[KIT_REGION_PACKED];
+    struct side successor = {0};
+    struct sim_op put = {0}, request = {0};
+
+    (void) state;
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(kit_remote_mem_create(nodes[i], memories[i], LARGE,
+                                               NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE, &mems[i]),
+                         0);
+        assert_int_equal(kit_remote_mem_register(nodes[i], mems[i], NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
+    }
+    assert_int_equal(kit_remote_mem_serialize(nodes[0], mems[0], packed, sizeof(packed)), 0);
+    assert_int_equal(kit_remote_mem_deserialize(nodes[1], packed, sizeof(packed), &remote), 0);
+    assert_int_equal(fixture.table->mem_grant(nodes[0], mems[0], addr), 0);
+    assert_int_equal(
+        kit_msg_put(fixture.a.context, &put, mems[1], 0, remote, 0, LARGE, fixture.a.owner, 0),
+        NA_PLUGIN_SUCCESS);
+    poll_both(&fixture.a, 12);
+    assert_false(kit_list_empty(targets));
+    transfer = kit_container(targets->next, struct kit_rma_transfer, node);
+    kit_remote_mem_destroy(nodes[1], remote);
+    sim_kill(fixture.a.node);
+    kit_msg_addr_free(fixture.owner.node, addr);
+    user_open(&successor, "a");
+    addr = sim_lookup(fixture.owner.node, "a");
+    assert_int_equal(
+        kit_msg_send_unexpected(fixture.owner.context, &request, "q", 2, NULL, addr, 0, 1), 0);
+    sim_poll_until(fixture.owner.context, successor.context, &request);
+    poll_both(&successor, 20);
+    assert_false(kit_list_empty(targets));
+    memset(memories[0], FILL, LARGE);
+    go_on(&successor, transfer->id, transfer->done, transfer->piece_size);
+    for (uint32_t i = 0; i < LARGE; i++)
+        assert_int_equal(memories[0][i], FILL);
+    assert_int_equal(refused(), 1);
+    kit_remote_mem_destroy(nodes[0], mems[0]);
+    kit_msg_addr_free(fixture.owner.node, addr);
+    side_close(&successor);
+}
+
 /* Who has the key may answer as if it were a process that is known: its session is another one. */
 static void test_claimed_process(void **state)
 {
@@ -476,6 +554,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ends_with_session, setup, teardown),
         cmocka_unit_test_setup_teardown(test_behind_lookup, setup, teardown),
         cmocka_unit_test_setup_teardown(test_restarted_user, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_transfer_ends_with_session, setup, teardown),
         cmocka_unit_test_setup_teardown(test_claimed_process, setup, teardown),
         cmocka_unit_test_setup_teardown(test_old_seal, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deferred, setup, teardown),

@@ -18,6 +18,7 @@ static uint32_t record_fill(struct kit_rma_transfer *transfer, enum rma_kind kin
 static bool record_has_data(const struct kit_rma_transfer *transfer, enum rma_kind kind);
 static uint64_t record_most(const struct kit_rma *rma);
 static void record_came(struct kit_rma *rma, void *peer, const struct rma_in *in);
+static bool record_is_allowed(const struct kit_rma_transfer *transfer, const struct rma_in *in);
 static void record_request(struct kit_rma *rma, void *peer, const struct rma_in *in);
 static void record_answer(struct kit_rma *rma, void *peer, const struct rma_record *to,
                           enum rma_kind kind, uint64_t number, int32_t status);
@@ -112,10 +113,22 @@ static void record_came(struct kit_rma *rma, void *peer, const struct rma_in *in
         record_stale(rma, peer, &in->record);
     } else if (kit_likely(record_fits(transfer, in))) {
         transfer->quiet = 0;
-        record_take(transfer, in);
+        if (kit_unlikely(rma->may_reach != NULL) && !record_is_allowed(transfer, in))
+            kit_rma_transfer_end(transfer, NA_PLUGIN_PERMISSION, true);
+        else
+            record_take(transfer, in);
     } else {
         rma->counters.records_bad++;
     }
+}
+
+/* A transfer of a peer does not go on in another session than that in which it was asked for. */
+static bool record_is_allowed(const struct kit_rma_transfer *transfer, const struct rma_in *in)
+{
+    struct kit_rma *rma = transfer->rma;
+
+    return transfer->is_origin || transfer->is_over || in->record.kind > RMA_DATA ||
+           rma->may_reach(rma->owner, transfer->peer, transfer->region);
 }
 
 /* All that can be done for want of a transfer is to answer once. */
