@@ -30,6 +30,8 @@ struct kit_part {
 struct kit_parted {
     struct kit_parted *next;
     struct kit_part first;
+    uint64_t
+        taken; /* counts the parts of all messages: the least is of the one that waits longest */
     uint32_t filled;
     uint8_t data[];
 };
@@ -38,6 +40,7 @@ struct kit_parted {
 struct kit_parts {
     uint64_t longest;   /* bytes of the longest message: more is refused */
     uint64_t bytes_max; /* of all messages that are begun */
+    uint64_t taken;     /* parts */
     struct kit_parted *free;
     uint32_t kept;  /* those in `free` */
     uint32_t count; /* and all */

@@ -22,7 +22,10 @@ enum kit_part_result kit_part_take(struct kit_parts *parts, struct kit_parted **
         (*parted)->first = *part;
         (*parted)->filled = 0;
     }
-    return parted_goes_on(*parted, part) ? KIT_PART_TAKEN : KIT_PART_STRAY;
+    if (!parted_goes_on(*parted, part))
+        return KIT_PART_STRAY;
+    (*parted)->taken = ++parts->taken;
+    return KIT_PART_TAKEN;
 }
 
 bool kit_part_is_last(struct kit_parted *parted, const struct kit_part *part)

@@ -28,6 +28,7 @@ static MSG_INLINE bool message_take(struct msg_peer *peer, uint32_t kind, uint32
                                     uint32_t size);
 static bool part_take(struct msg_peer *peer, const struct wire_record *record, const void *content,
                       uint32_t size);
+static bool part_drop_oldest(struct msg_endpoint *state);
 static bool frame_defer(struct msg_peer *peer, const void *data, uint64_t size, uint64_t offset,
                         void *cookie, bool is_own);
 static void deferred_release(struct msg_peer *peer, struct msg_deferred *deferred);
@@ -410,10 +411,7 @@ static MSG_INLINE bool message_take(struct msg_peer *peer, uint32_t kind, uint32
     return true;
 }
 
-/*
- * False when the message is whole and has to wait: the same part comes again then. Peers whose
- * messages are not whole must not wait for each other: one that there is no memory for fails.
- */
+/* False when the message is whole and has to wait: the same part comes again then. */
 static bool part_take(struct msg_peer *peer, const struct wire_record *record, const void *content,
                       uint32_t size)
 {
@@ -423,6 +421,7 @@ static bool part_take(struct msg_peer *peer, const struct wire_record *record, c
         .dest_id = le16toh(record->dest_id),
         .tag = le32toh(record->tag),
     };
+    enum kit_part_result result;
     struct wire_part wire;
 
     if (kit_likely(size > sizeof(wire))) {
@@ -434,7 +433,10 @@ static bool part_take(struct msg_peer *peer, const struct wire_record *record, c
     }
     if (kit_unlikely(part.kind != WIRE_UNEXPECTED && part.kind != WIRE_EXPECTED))
         part.size = 0;
-    switch (kit_part_take(&state->parts, &peer->parted, &part)) {
+    result = kit_part_take(&state->parts, &peer->parted, &part);
+    if (kit_unlikely(result == KIT_PART_NO_MEMORY) && part_drop_oldest(state))
+        result = kit_part_take(&state->parts, &peer->parted, &part);
+    switch (result) {
     case KIT_PART_TAKEN:
         break;
     case KIT_PART_BAD:
@@ -446,8 +448,7 @@ static bool part_take(struct msg_peer *peer, const struct wire_record *record, c
                       peer->base.name);
         return true;
     case KIT_PART_NO_MEMORY:
-        kit_peer_failed(&peer->base, NA_PLUGIN_NOMEM,
-                        "its message comes in parts, and memory for such is used up");
+        kit_peer_failed(&peer->base, NA_PLUGIN_NOMEM, "a message in parts of it finds no room");
         return true;
     }
     memcpy(peer->parted->data + part.offset, (const uint8_t *) content + sizeof(wire), part.size);
@@ -459,6 +460,29 @@ static bool part_take(struct msg_peer *peer, const struct wire_record *record, c
         return false;
     }
     kit_parted_drop(&state->parts, &peer->parted);
+    return true;
+}
+
+/*
+ * Peers whose messages are not whole must not wait for each other: the one of which nothing has
+ * come for longest fails. False when there is none.
+ */
+static bool part_drop_oldest(struct msg_endpoint *state)
+{
+    struct msg_peer *oldest = NULL;
+
+    for (uint32_t i = 0; i < state->session.slot_count; i++) {
+        struct msg_peer *peer = msg_peer_at(state, i);
+
+        if (peer != NULL && peer->parted != NULL &&
+            (oldest == NULL || peer->parted->taken < oldest->parted->taken))
+            oldest = peer;
+    }
+    if (oldest == NULL)
+        return false;
+    kit_peer_failed(&oldest->base, NA_PLUGIN_NOMEM,
+                    "it does not end a message in parts, and memory for such is used up");
+    kit_parted_drop(&state->parts, &oldest->parted);
     return true;
 }
 

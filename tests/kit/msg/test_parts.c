@@ -331,6 +331,36 @@ static void test_no_memory(void **state)
     free(in);
 }
 
+/* A peer that began a message and ends it never makes room for the others. */
+static void test_oldest_makes_room(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct na_plugin_init init = sim_init();
+    struct na_plugin_class *slow;
+    struct na_plugin_context *context;
+    struct na_plugin_addr *b, *slow_at_b;
+    struct kit_parts *parts = &pair->b->endpoint.state->parts;
+    uint8_t *out = pattern(10);
+    struct sim_op send = {0};
+
+    init.max_unexpected_size = init.max_expected_size = LONGEST;
+    slow = sim_open(&pair->net, "slow", &init);
+    context = sim_context(slow, 0);
+    b = sim_lookup(slow, "b");
+    sim_meet(context, pair->cb, b, &slow_at_b);
+    kit_msg_addr_free(pair->b, slow_at_b);
+    slow->delay = 1;
+    assert_int_equal(kit_msg_send_unexpected(context, &send, out, LONGEST, NULL, b, 0, 0), 0);
+    sim_poll(context, pair->cb, 5); /* and no more */
+    assert_int_equal(parts->count, 1);
+    parts->bytes_max = parts->longest; /* of one message */
+    check_arrives(pair, 60000);
+    sim_poll_until(context, pair->cb, &send);
+    kit_msg_addr_free(slow, b);
+    sim_close(slow, context);
+    free(out);
+}
+
 /* A frame of one record, as a sends it. */
 static void inject_part(struct sim_pair *pair, const struct wire_part *part, uint32_t size,
                         uint32_t record_size)
@@ -411,6 +441,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lost_frame, setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_to_ourselves, setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_no_memory, setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_oldest_makes_room, setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_forged_parts, setup, sim_pair_teardown),
     };
 
