@@ -356,11 +356,11 @@ static enum sm_verdict sm_receive_part(struct na_plugin_context *context, struct
     case KIT_PART_NO_MEMORY:
         return SM_NO_ROOM;
     }
-    sm_message_copy(ring->parted->data + part.offset, message, 0, part.size);
+    sm_message_copy(kit_parted_data(ring->parted) + part.offset, message, 0, part.size);
     if (!kit_part_is_last(ring->parted, &part))
         return SM_TAKEN;
     whole.size = whole.size1 = part.total;
-    whole.payload = whole.payload2 = ring->parted->data;
+    whole.payload = whole.payload2 = kit_parted_data(ring->parted);
     verdict = part.kind == SM_KIND_UNEXPECTED ? sm_receive_unexpected(context, ring, &whole)
                                               : sm_receive_expected(context, ring, &whole);
     if (verdict == SM_NO_ROOM)

@@ -325,7 +325,8 @@ static void test_transfer_ends_with_session(void **state)
     struct na_plugin_mem *mems[2], *remote;
     uint8_t packed[KIT_REGION_PACKED];
     struct side successor = {0};
-    struct sim_op put = {0}, request = {0};
+    static struct sim_op put; /* it ends with the class */
+    struct sim_op request = {0};
 
     (void) state;
     for (uint32_t i = 0; i < 2; i++) {

@@ -20,6 +20,7 @@ struct kit_part {
     uint32_t kind; /* of the message; it, ids and tag are the caller's to check and to use */
     uint32_t source_id;
     uint32_t dest_id;
+    uint32_t queue; /* of the sender's, which has one for each name of ours */
     uint32_t tag;
     uint32_t total;  /* bytes of the message */
     uint32_t offset; /* where the part belongs */
@@ -33,7 +34,7 @@ struct kit_parted {
     uint64_t
         taken; /* counts the parts of all messages: the least is of the one that waits longest */
     uint32_t filled;
-    uint8_t data[];
+    /* its bytes are behind it: kit_parted_data() */
 };
 
 /* The memory for such messages. */
@@ -52,6 +53,12 @@ enum kit_part_result {
     KIT_PART_STRAY,    /* its message has not begun, or was abandoned: to be dropped */
     KIT_PART_NO_MEMORY /* for a message that begins */
 };
+
+/* The bytes of the message; they live as long as it does. */
+static inline uint8_t *kit_parted_data(struct kit_parted *parted)
+{
+    return (uint8_t *) (parted + 1);
+}
 
 /* `*parted` is the sender's, NULL at first, and lives until kit_parted_drop(). */
 enum kit_part_result kit_part_take(struct kit_parts *parts, struct kit_parted **parted,

@@ -95,5 +95,6 @@ static bool parted_goes_on(const struct kit_parted *parted, const struct kit_par
 {
     return parted != NULL && parted->filled == part->offset && parted->first.kind == part->kind &&
            parted->first.source_id == part->source_id && parted->first.dest_id == part->dest_id &&
-           parted->first.tag == part->tag && parted->first.total == part->total;
+           parted->first.queue == part->queue && parted->first.tag == part->tag &&
+           parted->first.total == part->total;
 }

@@ -62,7 +62,7 @@ void kit_endpoint_close(struct kit_endpoint *endpoint)
         if (peer == NULL)
             continue;
         kit_msg_deferred_drop(peer);
-        kit_parted_drop(&state->parts, &peer->parted);
+        kit_msg_parts_drop(peer);
         (void) kit_msg_queue_end(peer, &all, NA_PLUGIN_CANCELED); /* control records */
         msg_peer_close(peer);
     }

@@ -154,7 +154,7 @@ static uint64_t peer_lose(struct msg_peer *peer, uint32_t before_epoch, int32_t 
     const uint64_t completed = peer->endpoint->state->completed;
     const struct msg_which which = {.before_epoch = before_epoch};
 
-    kit_parted_drop(&peer->endpoint->state->parts, &peer->parted);
+    kit_msg_parts_drop(peer);
     (void) kit_msg_queue_end(peer, &which, status);
     kit_msg_recv_fail(peer, before_epoch, status);
     (void) kit_msg_rma_end(peer, &which, status);
@@ -172,6 +172,6 @@ static void peer_sweep(struct msg_peer *peer)
         !kit_list_empty(&peer->rma_started) || !kit_list_empty(&peer->deferred))
         return;
     msg_peer_close(peer);
-    kit_parted_drop(&peer->endpoint->state->parts, &peer->parted);
+    kit_msg_parts_drop(peer);
     kit_peer_free(&peer->base);
 }

@@ -109,6 +109,7 @@ bool kit_msg_part_add(struct msg_out *out, struct msg_op *op)
         .kind = htole32(op->kind),
         .total = htole32((uint32_t) op->size),
         .offset = htole32(op->sent),
+        .queue = htole32(peer->base.index),
     };
     uint8_t *place;
 

@@ -31,6 +31,7 @@
 #define MSG_MESSAGE_MAX     (UINT64_C(256) << 10) /* longer ones than a frame go in parts */
 #define MSG_PARTS_BYTES     (UINT64_C(256) << 20) /* of messages that have come in part, at most */
 #define MSG_PART_MIN        256u                  /* a part that shares a frame is not smaller */
+#define MSG_PARTED          4u /* names that a process calls us by with long messages at a time */
 
 /* Of what every message passes: part of its caller, whatever the compiler thinks of the size. */
 #define MSG_INLINE                     inline __attribute__((always_inline))
@@ -152,12 +153,12 @@ static inline bool msg_is_meant(const struct msg_which *which, const struct msg_
 struct msg_peer {
     struct kit_peer base; /* first: what the plugin and the core see */
     struct kit_endpoint *endpoint;
-    struct kit_link queue;     /* operations that wait for a frame */
-    struct msg_out *stalled;   /* a frame that the fabric had no room for */
-    uint32_t part;             /* bytes of the first of the queue in the frame that is to be sent */
-    struct kit_parted *parted; /* what has come in part; NULL: nothing */
-    struct kit_peer *source;   /* base.canonical in matching, which follows it */
-    struct kit_link frames;    /* being sent, over any connection */
+    struct kit_link queue;   /* operations that wait for a frame */
+    struct msg_out *stalled; /* a frame that the fabric had no room for */
+    uint32_t part;           /* bytes of the first of the queue in the frame that is to be sent */
+    struct kit_parted *parted[MSG_PARTED]; /* what has come in part; NULL: nothing */
+    struct kit_peer *source;               /* base.canonical in matching, which follows it */
+    struct kit_link frames;                /* being sent, over any connection */
     struct kit_link rma_queue;
     struct kit_link rma_started;
     struct kit_link deferred; /* received frames */
@@ -431,6 +432,7 @@ static MSG_INLINE bool msg_out_pass(struct msg_peer *peer, struct msg_out *out, 
 /* receive.c */
 void kit_msg_frame_bad(struct msg_endpoint *state, const char *what, uint64_t value);
 void kit_msg_frame_stale(struct msg_endpoint *state, uint64_t token, uint32_t incarnation);
+void kit_msg_parts_drop(struct msg_peer *peer);
 bool kit_msg_frame_take(struct msg_peer *peer, const void *data, uint64_t size, uint64_t offset,
                         void *cookie, bool is_own);
 void kit_msg_header_bad(struct msg_endpoint *state, const struct wire_header *header,

@@ -28,6 +28,7 @@ static MSG_INLINE bool message_take(struct msg_peer *peer, uint32_t kind, uint32
                                     uint32_t size);
 static bool part_take(struct msg_peer *peer, const struct wire_record *record, const void *content,
                       uint32_t size);
+static struct kit_parted **part_slot(struct msg_peer *peer, uint32_t queue);
 static bool part_drop_oldest(struct msg_endpoint *state);
 static bool frame_defer(struct msg_peer *peer, const void *data, uint64_t size, uint64_t offset,
                         void *cookie, bool is_own);
@@ -421,6 +422,7 @@ static bool part_take(struct msg_peer *peer, const struct wire_record *record, c
         .dest_id = le16toh(record->dest_id),
         .tag = le32toh(record->tag),
     };
+    struct kit_parted **parted_p;
     enum kit_part_result result;
     struct wire_part wire;
 
@@ -429,13 +431,15 @@ static bool part_take(struct msg_peer *peer, const struct wire_record *record, c
         part.kind = le32toh(wire.kind);
         part.total = le32toh(wire.total);
         part.offset = le32toh(wire.offset);
+        part.queue = le32toh(wire.queue);
         part.size = size - (uint32_t) sizeof(wire);
     }
     if (kit_unlikely(part.kind != WIRE_UNEXPECTED && part.kind != WIRE_EXPECTED))
         part.size = 0;
-    result = kit_part_take(&state->parts, &peer->parted, &part);
+    parted_p = part_slot(peer, part.queue);
+    result = kit_part_take(&state->parts, parted_p, &part);
     if (kit_unlikely(result == KIT_PART_NO_MEMORY) && part_drop_oldest(state))
-        result = kit_part_take(&state->parts, &peer->parted, &part);
+        result = kit_part_take(&state->parts, parted_p, &part);
     switch (result) {
     case KIT_PART_TAKEN:
         break;
@@ -451,16 +455,31 @@ static bool part_take(struct msg_peer *peer, const struct wire_record *record, c
         kit_peer_failed(&peer->base, NA_PLUGIN_NOMEM, "a message in parts of it finds no room");
         return true;
     }
-    memcpy(peer->parted->data + part.offset, (const uint8_t *) content + sizeof(wire), part.size);
-    if (!kit_part_is_last(peer->parted, &part))
+    memcpy(kit_parted_data(*parted_p) + part.offset, (const uint8_t *) content + sizeof(wire),
+           part.size);
+    if (!kit_part_is_last(*parted_p, &part))
         return true;
-    if (!message_take(peer, part.kind, part.source_id, part.dest_id, part.tag, peer->parted->data,
-                      part.total)) {
-        kit_part_again(peer->parted, &part);
+    if (!message_take(peer, part.kind, part.source_id, part.dest_id, part.tag,
+                      kit_parted_data(*parted_p), part.total)) {
+        kit_part_again(*parted_p, &part);
         return false;
     }
-    kit_parted_drop(&state->parts, &peer->parted);
+    kit_parted_drop(&state->parts, parted_p);
     return true;
+}
+
+/* Where the message of that queue is put together; where there are too many, of the first. */
+static struct kit_parted **part_slot(struct msg_peer *peer, uint32_t queue)
+{
+    struct kit_parted **free_slot = NULL;
+
+    for (uint32_t i = 0; i < MSG_PARTED; i++) {
+        if (peer->parted[i] != NULL && peer->parted[i]->first.queue == queue)
+            return &peer->parted[i];
+        if (peer->parted[i] == NULL && free_slot == NULL)
+            free_slot = &peer->parted[i];
+    }
+    return free_slot != NULL ? free_slot : &peer->parted[0];
 }
 
 /*
@@ -470,20 +489,30 @@ static bool part_take(struct msg_peer *peer, const struct wire_record *record, c
 static bool part_drop_oldest(struct msg_endpoint *state)
 {
     struct msg_peer *oldest = NULL;
+    uint64_t least = UINT64_MAX;
 
     for (uint32_t i = 0; i < state->session.slot_count; i++) {
         struct msg_peer *peer = msg_peer_at(state, i);
 
-        if (peer != NULL && peer->parted != NULL &&
-            (oldest == NULL || peer->parted->taken < oldest->parted->taken))
+        for (uint32_t k = 0; peer != NULL && k < MSG_PARTED; k++) {
+            if (peer->parted[k] == NULL || peer->parted[k]->taken >= least)
+                continue;
+            least = peer->parted[k]->taken;
             oldest = peer;
+        }
     }
     if (oldest == NULL)
         return false;
     kit_peer_failed(&oldest->base, NA_PLUGIN_NOMEM,
                     "it does not end a message in parts, and memory for such is used up");
-    kit_parted_drop(&state->parts, &oldest->parted);
+    kit_msg_parts_drop(oldest);
     return true;
+}
+
+void kit_msg_parts_drop(struct msg_peer *peer)
+{
+    for (uint32_t i = 0; i < MSG_PARTED; i++)
+        kit_parted_drop(&peer->endpoint->state->parts, &peer->parted[i]);
 }
 
 /* False when the frame is deferred where it lies. */

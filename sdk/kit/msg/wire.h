@@ -69,12 +69,12 @@ struct wire_record {
     uint32_t tag;
 };
 
-/* The parts of a message come in order, and no part of another one of that sender between them. */
+/* The parts of a message come in order, and no part of another one of that queue between them. */
 struct wire_part {
     uint32_t kind;   /* WIRE_UNEXPECTED or WIRE_EXPECTED; ids and tag are in the record */
     uint32_t total;  /* bytes of the message */
     uint32_t offset; /* of this part; 0 begins a message, whatever became of the one before */
-    uint32_t reserved;
+    uint32_t queue; /* of the sender's, which has one for each name that it calls the receiver by */
 };
 
 _Static_assert(sizeof(struct wire_header) == 24, "layout of the wire");

@@ -555,7 +555,12 @@ static inline bool kit_peer_is_sealed(const struct kit_peer *peer)
 /* What is granted to the peer now. */
 static inline struct kit_grant kit_peer_grant(const struct kit_peer *peer)
 {
-    return (struct kit_grant){.holder = peer->holder, .index = peer->index, .epoch = peer->epoch};
+    struct kit_grant grant;
+
+    grant.holder = peer->holder;
+    grant.index = peer->index;
+    grant.epoch = peer->epoch;
+    return grant;
 }
 
 /*

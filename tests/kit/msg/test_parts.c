@@ -331,6 +331,48 @@ static void test_no_memory(void **state)
     free(in);
 }
 
+/* A process that is known by two names has a queue for each, whose messages come in turns. */
+static void test_two_names(void **state)
+{
+    enum {
+        COUNT = 6
+    };
+    struct sim_pair *pair = *state;
+    struct na_plugin_addr *alias = sim_lookup(pair->a, "alias-of-b");
+    struct sim_op sends[COUNT] = {0}, receives[COUNT] = {0}, first = {0}, came = {0};
+    uint8_t *out, *in, small[8];
+
+    if (sim_key() == NULL) {
+        print_message("without a key both names have one session, which such haste breaks\n");
+        skip();
+    }
+    out = pattern(11);
+    in = calloc(COUNT, LONGEST);
+    assert_int_equal(kit_msg_recv_unexpected(pair->cb, &came, small, sizeof(small), NULL), 0);
+    assert_int_equal(kit_msg_send_unexpected(pair->ca, &first, "q", 2, NULL, alias, 0, 1), 0);
+    sim_poll_until(pair->ca, pair->cb, &came);
+    kit_msg_addr_free(pair->b, came.source);
+    sim_poll(pair->ca, pair->cb, 10);
+    pair->a->delay = 1;
+    for (uint32_t i = 0; i < COUNT; i++)
+        assert_int_equal(
+            kit_msg_recv_unexpected(pair->cb, &receives[i], in + i * LONGEST, LONGEST, NULL), 0);
+    for (uint32_t i = 0; i < COUNT; i++)
+        assert_int_equal(kit_msg_send_unexpected(pair->ca, &sends[i], out, 60000, NULL,
+                                                 i % 2 != 0 ? alias : pair->b_at_a, 0, i),
+                         0);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        sim_poll_until(pair->ca, pair->cb, &sends[i]);
+        sim_poll_until(pair->ca, pair->cb, &receives[i]);
+        assert_int_equal(receives[i].size, 60000);
+        assert_memory_equal(in + i * LONGEST, out, 60000);
+        kit_msg_addr_free(pair->b, receives[i].source);
+    }
+    kit_msg_addr_free(pair->a, alias);
+    free(out);
+    free(in);
+}
+
 /* A peer that began a message and ends it never makes room for the others. */
 static void test_oldest_makes_room(void **state)
 {
@@ -368,6 +410,7 @@ static void inject_part(struct sim_pair *pair, const struct wire_part *part, uin
     const struct msg_peer *peer = msg_peer_of(pair->a_at_b);
     struct wire_record record = {.kind = WIRE_PART, .size = record_size, .tag = 1};
     uint8_t frame[SIM_FRAME_MAX] = {0};
+    struct wire_part of_queue = *part;
     struct wire_header header = {
         .magic = WIRE_MAGIC,
         .version = WIRE_VERSION,
@@ -379,7 +422,8 @@ static void inject_part(struct sim_pair *pair, const struct wire_part *part, uin
     header.size = (uint32_t) (sizeof(header) + sizeof(record) + size);
     memcpy(frame, &header, sizeof(header));
     memcpy(frame + sizeof(header), &record, sizeof(record));
-    memcpy(frame + sizeof(header) + sizeof(record), part, sizeof(*part));
+    of_queue.queue = msg_peer_of(pair->b_at_a)->base.index;
+    memcpy(frame + sizeof(header) + sizeof(record), &of_queue, sizeof(of_queue));
     sim_inject(pair->b, frame, header.size);
     sim_poll(pair->cb, NULL, 1);
 }
@@ -421,7 +465,7 @@ static void test_forged_parts(void **state)
     inject_part(pair, &first, sizeof(first) + 64, sizeof(first) + 64);
     inject_part(pair, &other, sizeof(first) + 64, sizeof(first) + 64);
     inject_part(pair, &again, sizeof(first) + 64, sizeof(first) + 64);
-    assert_int_equal(msg_peer_of(pair->a_at_b)->parted->filled, 64);
+    assert_int_equal(msg_peer_of(pair->a_at_b)->parted[0]->filled, 64);
     assert_int_equal(receive.completions, 0);
     kit_msg_cancel(pair->cb, &receive);
     check_arrives(pair, 60000);
@@ -441,6 +485,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lost_frame, setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_to_ourselves, setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_no_memory, setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_two_names, setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_oldest_makes_room, setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_forged_parts, setup, sim_pair_teardown),
     };
