@@ -20,6 +20,7 @@ FNR == 1 {
 !fenced && /^##+ / {
     heading = $0
     sub(/^#+ /, "", heading)
+    gsub(/`/, "") # Doxygen shows its own mark-up of such a word there
     $0 = $0 " {#" page "-" anchor(heading) "}"
 }
 !fenced {
@@ -36,6 +37,23 @@ FNR == 1 {
         target = substr($0, RSTART + 2, RLENGTH - 2)
         sub(/.*\//, "", target)
         $0 = substr($0, 1, RSTART + 1) target substr($0, RSTART + RLENGTH)
+    }
+}
+# Doxygen ends a word in backticks at a quotation mark.
+!fenced && /`[^`]*['"][^`]*`/ {
+    count = split($0, part, /`/)
+    $0 = part[1]
+    for (i = 2; i <= count; i++) {
+        if (i % 2 == 0 && i < count && part[i] ~ /['"]/) {
+            gsub(/&/, "\\&amp;", part[i])
+            gsub(/</, "\\&lt;", part[i])
+            gsub(/>/, "\\&gt;", part[i])
+            gsub(/"/, "\\&quot;", part[i])
+            gsub(/'/, "\\&#39;", part[i])
+            $0 = $0 "<code>" part[i] "</code>" part[++i]
+        } else {
+            $0 = $0 "`" part[i]
+        }
     }
 }
 !fenced && match($0, /^!\[[^]]*\]\([^)]*\.svg\)$/) {

@@ -14,6 +14,7 @@ mkdir -p "$AMALGAM_DOCS_OUTPUT"
 doxygen docs/Doxyfile
 # What Doxygen did not understand stays in a page as it is, without a warning.
 ! grep -nE '@(section|subpage|ref|code|verbatim)\b' "$AMALGAM_DOCS_OUTPUT"/html/*.html || die "the lines above are left over"
+! grep -nE 'ilinebr|&lt;/(td|tt|code)' "$AMALGAM_DOCS_OUTPUT"/html/md_*.html || die "the lines above are tables that Doxygen broke"
 # Nor does it look where links between files of the site lead.
 (cd "$AMALGAM_DOCS_OUTPUT/html" && ! grep -ohE '(href|src)="[^"#:]+["#]' *.html | cut -d '"' -f 2 | tr -d '#' | sort -u |
     while read -r file; do

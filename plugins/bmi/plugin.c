@@ -7,7 +7,7 @@ static struct na_plugin bmi_na_plugin = {
     .abi_version = NA_PLUGIN_ABI_VERSION,
     .size = sizeof(struct na_plugin),
     .name = BMI_NA_NAME,
-    .version = "1.0.0",
+    .version = "1.1.0",
     .description = "TCP through the Buffered Message Interface",
     .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_WAIT_FD | NA_PLUGIN_CAP_CANCEL_SEND |
                     NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS |

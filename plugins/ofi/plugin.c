@@ -16,7 +16,7 @@ static struct na_plugin ofi_plugin = {
     .abi_version = NA_PLUGIN_ABI_VERSION,
     .size = sizeof(struct na_plugin),
     .name = OFI_PLUGIN_NAME,
-    .version = "1.0.0",
+    .version = "1.1.0",
     .description = "Fabrics and networks through libfabric",
     .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_RMA_NATIVE | NA_PLUGIN_CAP_WAIT_FD |
                     NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH |

@@ -289,6 +289,13 @@ versions() {
     header=$(sed -nE 's/^#define NA_PLUGIN_ABI_M(AJ|IN)OR ([0-9]+)u?.*/\2/p' sdk/include/na_plugin.h | paste -sd.)
     spec=$(sed -nE 's/^%global abi_m(aj|in)or ([0-9]+)$/\2/p' packaging/rpm/amalgam.spec | paste -sd.)
     [ "$header" = "$spec" ] || fail "the plugin ABI is $header, and packaging/rpm/amalgam.spec says $spec"
+    for spec in plugins/*/plugin.c; do
+        grep -qF ".version = \"$release\"" "$spec" || fail "the release is $release, and $spec says another one"
+    done
+    for spec in packaging/kubernetes/*.yaml packaging/container/Containerfile docs/packages.md; do
+        ! grep -oE '(image:|-t) amalgam(:[0-9.]+)?( |$)' "$spec" | grep -vE ":${release//./\\.} ?\$" ||
+            fail "the release is $release, and $spec names another image"
+    done
     versions_of_what_travels
 }
 
