@@ -39,22 +39,22 @@ FNR == 1 {
         $0 = substr($0, 1, RSTART + 1) target substr($0, RSTART + RLENGTH)
     }
 }
-# Doxygen ends a word in backticks at a quotation mark.
+# Doxygen ends a word in backticks at a quotation mark, but for two of them, and takes what is between two double ones for text.
 !fenced && /`[^`]*['"][^`]*`/ {
     count = split($0, part, /`/)
     $0 = part[1]
-    for (i = 2; i <= count; i++) {
-        if (i % 2 == 0 && i < count && part[i] ~ /['"]/) {
-            gsub(/&/, "\\&amp;", part[i])
+    for (i = 2; i < count; i += 2) {
+        if (part[i] ~ /"/) {
             gsub(/</, "\\&lt;", part[i])
-            gsub(/>/, "\\&gt;", part[i])
             gsub(/"/, "\\&quot;", part[i])
-            gsub(/'/, "\\&#39;", part[i])
-            $0 = $0 "<code>" part[i] "</code>" part[++i]
+            part[i] = "<code>" part[i] "</code>"
         } else {
-            $0 = $0 "`" part[i]
+            part[i] = part[i] ~ /'/ ? "``" part[i] "``" : "`" part[i] "`"
         }
+        $0 = $0 part[i] part[i + 1]
     }
+    if (i == count)
+        $0 = $0 "`" part[i]
 }
 !fenced && match($0, /^!\[[^]]*\]\([^)]*\.svg\)$/) {
     split(substr($0, 3), part, /\]\(/)
