@@ -9,6 +9,7 @@
 #include "ofi_side.h"
 
 #include "../test_count.h"
+#include "../test_sanitized.h"
 #include "kit/plugin_host.h"
 
 #include <arpa/inet.h>
@@ -451,7 +452,11 @@ int main(void)
     protocol = "tcp;ofi_rxm";
     ret = cmocka_run_group_tests_name("ofi+tcp;ofi_rxm", tests, NULL, NULL);
     protocol = FI_VERSION_LT(fi_version(), FI_VERSION(1, 18)) ? "net" : "tcp";
-    ret += cmocka_run_group_tests_name(protocol, alone, NULL, NULL);
+    if (TEST_SANITIZED)
+        printf("left out: %s: libfabric 1.17 leaks what it knew of a connection that is closed\n",
+               protocol);
+    else
+        ret += cmocka_run_group_tests_name(protocol, alone, NULL, NULL);
     ofi_enumerate_cleanup();
     return ret;
 }
