@@ -124,6 +124,7 @@ void ofi_rma_piece_failed(struct na_plugin_class *na_class, struct ofi_rma *rma,
 void ofi_rma_retry(struct na_plugin_class *na_class)
 {
     struct ofi_rma *rma = na_class->rmas_waiting, *next;
+    struct ofi_rma **end = na_class->rmas_waiting_end;
 
     na_class->rmas_waiting = NULL;
     na_class->rmas_waiting_end = &na_class->rmas_waiting;
@@ -132,6 +133,11 @@ void ofi_rma_retry(struct na_plugin_class *na_class)
         int32_t status = rma->is_abandoned ? NA_PLUGIN_CANCELED : ofi_status((int) -ret);
 
         next = rma->next;
+        if (ret == -FI_EAGAIN && na_class->data.endpoint == NULL) {
+            na_class->rmas_waiting = rma; /* they wait for one thing, and none came before them */
+            na_class->rmas_waiting_end = end;
+            return;
+        }
         if (ret == -FI_EAGAIN)
             status = ofi_rma_stalled(na_class, rma);
         if (status == NA_PLUGIN_AGAIN)

@@ -56,7 +56,7 @@ struct request {
 };
 _Static_assert(sizeof(struct request) == 32 + 24 + 24, "as it is on the wire");
 
-static const char *protocol = "tcp";
+static const char *protocol;
 static bool is_busy;
 static bool is_sending, has_arrived;
 
