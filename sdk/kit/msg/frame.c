@@ -15,6 +15,8 @@ static bool slab_fill(struct msg_endpoint *state, struct msg_slab *slab, uint32_
                       uint64_t stride);
 static void slab_free(struct msg_endpoint *state, struct msg_slab *slab);
 static uint64_t out_clear(const struct msg_out *out);
+static inline uint8_t *out_add_record(struct msg_out *out, const struct wire_record *record,
+                                      uint64_t size);
 
 void kit_msg_out_free_all(struct msg_endpoint *state)
 {
@@ -73,18 +75,15 @@ bool kit_msg_out_add_op(struct msg_out *out, struct msg_op *op)
         .size = htole32((uint32_t) op->size),
         .tag = htole32(op->tag),
     };
-    uint64_t size = wire_record_size(op->size);
-    uint8_t *place = (uint8_t *) out->frame.data + out->frame.size;
+    uint8_t *place;
 
-    if (kit_unlikely(out->frame.size + size > out->peer->endpoint->state->room))
+    if (kit_unlikely(!kit_msg_out_has_room(out, op->size)))
         return false;
     if (kit_likely(op->context != NULL))
         record.source_id = htole16((uint16_t) op->context->id);
-    memset(place + size - WIRE_ALIGN, 0, WIRE_ALIGN); /* no bytes of an earlier frame in the gap */
-    memcpy(place, &record, sizeof(record));
+    place = out_add_record(out, &record, op->size);
     if (kit_likely(op->size != 0))
-        memcpy(place + sizeof(record), op->data, op->size);
-    out->frame.size += size;
+        memcpy(place, op->data, op->size);
     kit_list_append(&out->ops, &op->link);
     return true;
 }
@@ -119,8 +118,7 @@ bool kit_msg_part_add(struct msg_out *out, struct msg_op *op)
     if (size > room - head)
         size = (uint32_t) ((room - head) & ~(uint64_t) (WIRE_ALIGN - 1));
     record.size = htole32((uint32_t) sizeof(part) + size);
-    place = kit_msg_out_add(out, WIRE_PART, (uint32_t) sizeof(part) + size);
-    memcpy(place - sizeof(record), &record, sizeof(record));
+    place = out_add_record(out, &record, sizeof(part) + size);
     memcpy(place, &part, sizeof(part));
     memcpy(place + sizeof(part), (const uint8_t *) op->data + op->sent, size);
     if (op->sent + size < op->size) {
@@ -137,13 +135,20 @@ bool kit_msg_part_add(struct msg_out *out, struct msg_op *op)
 uint8_t *kit_msg_out_add(struct msg_out *out, uint32_t kind, uint32_t size)
 {
     const struct wire_record record = {.kind = htole16((uint16_t) kind), .size = htole32(size)};
+
+    return out_add_record(out, &record, size);
+}
+
+static inline uint8_t *out_add_record(struct msg_out *out, const struct wire_record *record,
+                                      uint64_t size)
+{
     uint8_t *place = (uint8_t *) out->frame.data + out->frame.size;
     const uint64_t total = wire_record_size(size);
 
-    memset(place + total - WIRE_ALIGN, 0, WIRE_ALIGN);
-    memcpy(place, &record, sizeof(record));
+    memset(place + total - WIRE_ALIGN, 0, WIRE_ALIGN); /* no bytes of an earlier frame in the gap */
+    memcpy(place, record, sizeof(*record));
     out->frame.size += total;
-    return place + sizeof(record);
+    return place + sizeof(*record);
 }
 
 /* A record of ours without content. */
