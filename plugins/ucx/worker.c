@@ -13,7 +13,7 @@
 static int32_t worker_context_create(struct na_plugin_class *na_class, const char *tls,
                                      const char *device);
 static void worker_configure(ucp_config_t *config, const char *name, const char *value);
-static void worker_configure_of_tcp(ucp_config_t *config, const char *name, const char *value);
+static void worker_default(ucp_config_t *config, const char *variable, const char *value);
 static void worker_configure_tcp(struct na_plugin_class *na_class, ucp_config_t *config);
 static int32_t worker_create(struct ucx_worker *worker);
 static int32_t worker_handlers_set(struct ucx_worker *worker);
@@ -233,8 +233,8 @@ static int32_t worker_context_create(struct na_plugin_class *na_class, const cha
     /* "all" is what UCX does by itself, or what the user's UCX_TLS makes of it. */
     if (strcmp(tls, "all") != 0 || getenv("UCX_TLS") == NULL)
         worker_configure(config, "TLS", tls);
-    if (device[0] != '\0' && getenv("UCX_NET_DEVICES") == NULL)
-        worker_configure(config, "NET_DEVICES", device);
+    if (device[0] != '\0')
+        worker_default(config, "UCX_NET_DEVICES", device);
 #if UCP_API_VERSION >= UCP_VERSION(1, 12) /* that is when it takes options of transports */
     /* Shared memory for endpoints that are told of dead peers; its name is that of both kinds. */
     if (getenv("UCX_POSIX_ERROR_HANDLING") == NULL && getenv("UCX_SYSV_ERROR_HANDLING") == NULL &&
@@ -244,13 +244,13 @@ static int32_t worker_context_create(struct na_plugin_class *na_class, const cha
     if (ucx_protocol_has(tls, "tcp") && !na_class->has_hardware)
         worker_configure_tcp(na_class, config);
     /* Nobody's address makes us wait in connect(), be it that of a host that does not answer. */
-    if (ucx_protocol_has(tls, "tcp") && getenv("UCX_TCP_CONN_NB") == NULL)
-        worker_configure_of_tcp(config, "TCP_CONN_NB", "y");
+    if (ucx_protocol_has(tls, "tcp"))
+        worker_default(config, "UCX_TCP_CONN_NB", "y");
     /* UCX opens a socket as it makes an interface active for the first peer, and passive after the
      * last one, and ends the process when it gets none. So the only one that there is stays active;
      * beside shared memory that would cost a system call in each poll. */
-    if (strcmp(tls, "tcp") == 0 && getenv("UCX_ADAPTIVE_PROGRESS") == NULL)
-        worker_configure(config, "ADAPTIVE_PROGRESS", "n");
+    if (strcmp(tls, "tcp") == 0)
+        worker_default(config, "UCX_ADAPTIVE_PROGRESS", "n");
     status = ucp_init(&params, config, &na_class->context);
     ucp_config_release(config);
     if (status != UCS_OK)
@@ -270,13 +270,19 @@ static void worker_configure(ucp_config_t *config, const char *name, const char 
         UCX_LOG_WARNING("UCX does not take %s=%s: %s", name, value, ucs_status_string(status));
 }
 
-/* Before 1.17 UCX has an option of the transport without the transport's name. */
-static void worker_configure_of_tcp(ucp_config_t *config, const char *name, const char *value)
+/*
+ * What the user has set stays. Before 1.17 UCX has an option of the transport without the
+ * transport's name.
+ */
+static void worker_default(ucp_config_t *config, const char *variable, const char *value)
 {
+    const char *name = variable + strlen("UCX_");
     unsigned major, minor, release;
 
+    if (getenv(variable) != NULL)
+        return;
     ucp_get_version(&major, &minor, &release);
-    if (major == 1 && minor < 17)
+    if (major == 1 && minor < 17 && strncmp(name, "TCP_", strlen("TCP_")) == 0)
         name += strlen("TCP_");
     worker_configure(config, name, value);
 }
@@ -285,28 +291,24 @@ static void worker_configure_tcp(struct na_plugin_class *na_class, ucp_config_t 
 {
     /* When a peer dies during a send without a copy, UCX 1.13 ends the process: it counts the
      * completion twice. */
-    if (getenv("UCX_ZCOPY_THRESH") == NULL)
-        worker_configure(config, "ZCOPY_THRESH", "inf");
+    worker_default(config, "UCX_ZCOPY_THRESH", "inf");
 #if UCP_API_VERSION >= UCP_VERSION(1, 12)
-    if (getenv("UCX_TCP_PUT_ENABLE") == NULL)
-        worker_configure_of_tcp(config, "TCP_PUT_ENABLE", "n");
+    worker_default(config, "UCX_TCP_PUT_ENABLE", "n");
     /* So a piece of a transfer is one system call, and is taken from where that call left it. What
      * UCX calls its new protocols, and takes by itself since 1.16, never takes one at once. */
     if (getenv("UCX_TCP_TX_SEG_SIZE") == NULL && getenv("UCX_TCP_RX_SEG_SIZE") == NULL &&
         getenv("UCX_PROTO_ENABLE") == NULL) {
-        worker_configure(config, "PROTO_ENABLE", "n");
-        worker_configure_of_tcp(config, "TCP_TX_SEG_SIZE", UCX_STREAM_SEG);
-        worker_configure_of_tcp(config, "TCP_RX_SEG_SIZE", UCX_STREAM_SEG);
+        worker_default(config, "UCX_PROTO_ENABLE", "n");
+        worker_default(config, "UCX_TCP_TX_SEG_SIZE", UCX_STREAM_SEG);
+        worker_default(config, "UCX_TCP_RX_SEG_SIZE", UCX_STREAM_SEG);
         na_class->has_segments = true;
     }
     /* UCX takes several events at a time. A send from a callback of the first one that finds its
      * peer gone closes the peer's endpoint, and UCX ends the process at that one's event. */
-    if (getenv("UCX_TCP_MAX_POLL") == NULL)
-        worker_configure_of_tcp(config, "TCP_MAX_POLL", "1");
+    worker_default(config, "UCX_TCP_MAX_POLL", "1");
     /* A peer that is gone before the connection is made is not called again: another process may
      * have got the port, and UCX ends the process at what that says. */
-    if (getenv("UCX_TCP_MAX_CONN_RETRIES") == NULL)
-        worker_configure_of_tcp(config, "TCP_MAX_CONN_RETRIES", "1");
+    worker_default(config, "UCX_TCP_MAX_CONN_RETRIES", "1");
 #endif
 }
 
