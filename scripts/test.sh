@@ -68,7 +68,7 @@ run_stage() {
 docs() {
     local check
     scripts/docs.sh || return 1
-    for check in functions links beginnings code blocks inside pictures decisions versions messages options performance words; do
+    for check in $(tests/docs/check.sh list); do
         tests/docs/check.sh "$check" || return 1
     done
 }

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What holds of the documentation without a build:
 #     check.sh CHECK [FOLDER]
+#     check.sh list             prints the names of all checks
 # FOLDER has the pages as they are installed; without it they are those of the tree. CHECK is one of
 #     functions   public functions, those of the plugin ABI and those of the kit say what a caller has to know
 #     links       links between files lead somewhere, as do those to headings
@@ -22,6 +23,7 @@
 set -euo pipefail
 cd "${2:-$(dirname "$0")/../..}"
 failures=0
+checks="functions links beginnings code blocks inside pictures decisions versions messages options performance words"
 fences='c|cpp|cmake|meson' # kinds of blocks that are parts of examples
 pages=(README.md CONTRIBUTING.md SECURITY.md examples/README.md docs/*.md docs/transports/*.md)
 
@@ -512,6 +514,8 @@ sources() {
         \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.sh' -o -name '*.py' -o -name '*.awk' -o -name '*.cmake' -o -name CMakeLists.txt \)
 }
 
+[ "$1" != list ] || { echo "$checks" && exit; }
+[[ " $checks " == *" $1 "* ]] || { echo "there is no check '$1'; there are $checks" >&2 && exit 2; }
 "$1"
 [ "$failures" -eq 0 ] || exit 1
 echo "ok: $1"

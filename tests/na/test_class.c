@@ -76,60 +76,48 @@ static na_return_t open_loop(unsigned int version, const struct na_init_info *in
     return ret;
 }
 
+static void check_open(const struct na_init_info *info, uint64_t capabilities, na_return_t expected,
+                       const char *reason)
+{
+    char said[512];
+
+    assert_int_equal(open_loop(NA_VERSION(6, 0), info, capabilities, said, sizeof(said)), expected);
+    if (reason != NULL)
+        assert_non_null(strstr(said, reason));
+}
+
 static void what_a_transport_cannot_do_with_keys_is_refused_with_a_reason(void **state)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-    char reason[512];
 
     (void) state;
     info.encrypt = true;
-    assert_int_equal(open_loop(NA_VERSION(6, 0), &info, 0, reason, sizeof(reason)), NA_INVALID_ARG);
-    assert_non_null(strstr(reason, "encrypt of the init info needs auth_key"));
+    check_open(&info, 0, NA_INVALID_ARG, "encrypt of the init info needs auth_key");
     info.auth_key = "a";
-    assert_int_equal(
-        open_loop(NA_VERSION(6, 0), &info, NA_PLUGIN_CAP_AUTHENTICATED, reason, sizeof(reason)),
-        NA_OPNOTSUPPORTED);
-    assert_non_null(strstr(reason, "does not encrypt"));
-    assert_int_equal(open_loop(NA_VERSION(6, 0), &info,
-                               NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_ENCRYPTED, reason,
-                               sizeof(reason)),
-                     NA_SUCCESS);
+    check_open(&info, NA_PLUGIN_CAP_AUTHENTICATED, NA_OPNOTSUPPORTED, "does not encrypt");
+    check_open(&info, NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_ENCRYPTED, NA_SUCCESS, NULL);
 
     info.encrypt = false;
     info.auth_key_also = "b";
-    assert_int_equal(
-        open_loop(NA_VERSION(6, 0), &info, NA_PLUGIN_CAP_AUTHENTICATED, reason, sizeof(reason)),
-        NA_OPNOTSUPPORTED);
-    assert_non_null(strstr(reason, "proves one key alone"));
-    assert_int_equal(open_loop(NA_VERSION(6, 0), &info,
-                               NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_SECOND_KEY, reason,
-                               sizeof(reason)),
-                     NA_SUCCESS);
+    check_open(&info, NA_PLUGIN_CAP_AUTHENTICATED, NA_OPNOTSUPPORTED, "proves one key alone");
+    check_open(&info, NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_SECOND_KEY, NA_SUCCESS, NULL);
     info.auth_key = "";
-    assert_int_equal(open_loop(NA_VERSION(6, 0), &info, 0, reason, sizeof(reason)), NA_INVALID_ARG);
-    assert_non_null(strstr(reason, "auth_key_also of the init info needs auth_key"));
+    check_open(&info, 0, NA_INVALID_ARG, "auth_key_also of the init info needs auth_key");
 }
 
 static void memory_is_kept_to_sessions_or_the_class_refused(void **state)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-    char reason[512];
 
     (void) state;
     info.mem_per_session = true;
-    assert_int_equal(open_loop(NA_VERSION(6, 0), &info, 0, reason, sizeof(reason)), NA_INVALID_ARG);
-    assert_non_null(strstr(reason, "mem_per_session of the init info needs auth_key"));
+    check_open(&info, 0, NA_INVALID_ARG, "mem_per_session of the init info needs auth_key");
     info.auth_key = "a";
-    assert_int_equal(
-        open_loop(NA_VERSION(6, 0), &info, NA_PLUGIN_CAP_AUTHENTICATED, reason, sizeof(reason)),
-        NA_OPNOTSUPPORTED);
-    assert_non_null(strstr(reason, "does not keep memory to the session"));
+    check_open(&info, NA_PLUGIN_CAP_AUTHENTICATED, NA_OPNOTSUPPORTED,
+               "does not keep memory to the session");
     /* It says that it does, and has no function by which memory is granted. */
-    assert_int_equal(open_loop(NA_VERSION(6, 0), &info,
-                               NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_MEM_PER_SESSION, reason,
-                               sizeof(reason)),
-                     NA_OPNOTSUPPORTED);
-    assert_non_null(strstr(reason, "does not keep memory to the session"));
+    check_open(&info, NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_MEM_PER_SESSION,
+               NA_OPNOTSUPPORTED, "does not keep memory to the session");
 }
 
 /* Elsewhere a grant changes nothing, and what is no memory of this class is refused. */
