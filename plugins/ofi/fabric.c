@@ -15,6 +15,7 @@
 /* Until an endpoint that could not be opened anew is tried again; a descriptor may be short. */
 #define OFI_RENEW_NS UINT64_C(1000000000)
 
+static bool ofi_endpoint_ends_all(const struct na_plugin_class *na_class);
 static int32_t ofi_again_open(struct na_plugin_class *na_class);
 static void ofi_queue_replace(struct na_plugin_class *na_class);
 static int32_t ofi_queue_open(struct na_plugin_class *na_class);
@@ -49,7 +50,7 @@ bool ofi_reset(struct kit_endpoint *endpoint)
     uint8_t raw[KIT_RAW_MAX];
     size_t size = sizeof(raw);
 
-    if (strstr(na_class->info->fabric_attr->prov_name, "ofi_rxm") == NULL ||
+    if (!ofi_endpoint_ends_all(na_class) ||
         (na_class->mr_mode & FI_MR_ENDPOINT) != 0 || na_class->endpoint == NULL ||
         fi_getname(&na_class->endpoint->fid, raw, &size) != 0 ||
         ofi_info_set_source(na_class->info, raw, size) != 0)
@@ -68,6 +69,13 @@ bool ofi_reset(struct kit_endpoint *endpoint)
     ofi_receives_reset(na_class);
     ofi_queue_replace(na_class);
     return true;
+}
+
+/* rxm, and libfabric's tcp without that layer, which 1.17 still calls net. */
+static bool ofi_endpoint_ends_all(const struct na_plugin_class *na_class)
+{
+    return strstr(na_class->info->fabric_attr->prov_name, "ofi_rxm") != NULL ||
+           (na_class->is_connected && !na_class->protocol.is_fenced);
 }
 
 /* False when there is none. */
