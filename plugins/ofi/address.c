@@ -126,6 +126,8 @@ int32_t ofi_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
     private->address = address;
     private->stalled_since = 0;
     private->connecting_since = 0;
+    private->blocked_since = 0;
+    private->retry_at = 0;
     private->is_connected = false;
     private->is_unattachable = false;
     return NA_PLUGIN_SUCCESS;

@@ -21,6 +21,8 @@ int32_t ofi_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
 
     if (peer->address == NULL || na_class->endpoint == NULL)
         return NA_PLUGIN_HOSTUNREACH;
+    if (kit_unlikely(peer->blocked_since != 0) && ofi_probe_is_paced(peer))
+        return ofi_probe_stalled(na_class, frame->peer);
     if (na_class->protocol.is_fenced && !ofi_address_fence(na_class, peer->address))
         return ofi_probe_stalled(na_class, frame->peer);
     if (frame->size <= na_class->inject_size) {
@@ -32,11 +34,15 @@ int32_t ofi_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
                       mr != NULL ? fi_mr_desc(mr) : NULL, peer->address->fi_addr,
                       &send->request.context);
     }
-    if (ret == -FI_EAGAIN)
+    if (ret == -FI_EAGAIN) {
+        if (peer->blocked_since == 0)
+            peer->blocked_since = kit_host->clock_ns();
         return ofi_probe_stalled(na_class, frame->peer);
+    }
     if (ret != 0)
         return ofi_send_status((int) -ret);
     peer->stalled_since = 0;
+    peer->blocked_since = 0;
     peer->is_connected = true;
     send->frame = frame;
     frame->is_copied = frame->size <= na_class->inject_size;

@@ -178,6 +178,8 @@ struct ofi_peer {
     struct ofi_address *address;  /* NULL: closed */
     uint64_t stalled_since;       /* ns: the fabric said AGAIN since then; 0: it did not */
     uint64_t connecting_since;    /* ns: somebody listens, but does not accept us; 0: not so */
+    uint64_t blocked_since;       /* ns: nothing could be sent since then; 0: it could */
+    uint64_t retry_at;            /* ns: not to be tried again before */
     bool is_connected;            /* the fabric took something for it */
     bool was_refused;             /* the last time nobody listened */
     int probe_fd;                 /* a connection attempt that tells whether anybody listens */
@@ -363,6 +365,7 @@ void ofi_address_destroy_all(struct na_plugin_class *na_class);
 
 /* probe.c */
 bool ofi_probe_file(const char *name, unsigned int *user);
+bool ofi_probe_is_paced(struct ofi_peer *peer);
 int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct kit_peer *peer);
 void ofi_probe_end(struct kit_peer *peer);
 

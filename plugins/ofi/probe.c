@@ -16,6 +16,11 @@
 
 #define OFI_STALLED_NS UINT64_C(500000000)
 
+/* A connection is made in less time than the first, or retried once in the second, then the third. */
+#define OFI_BRISK_NS       UINT64_C(20000000)
+#define OFI_RETRY_NS       UINT64_C(1000000)
+#define OFI_RETRY_LATER_NS UINT64_C(10000000)
+
 /* Where libfabric has the files of shared memory. */
 #define OFI_SHARED_DIRECTORY "/dev/shm"
 
@@ -24,6 +29,22 @@ static int32_t ofi_probe_cm_begin(struct na_plugin_class *na_class, struct kit_p
                                   const struct sockaddr_storage *address);
 static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct kit_peer *peer);
 static int32_t ofi_probe_result(struct na_plugin_class *na_class, struct kit_peer *peer, int error);
+
+/*
+ * Each send to a peer without a connection has libfabric begin one. Where somebody accepts and closes
+ * at once, as a proxy does whose target is gone, as many would be made as there are polls.
+ */
+bool ofi_probe_is_paced(struct ofi_peer *peer)
+{
+    uint64_t now = kit_host->clock_ns(), blocked_ns = now - peer->blocked_since;
+
+    if (blocked_ns < OFI_BRISK_NS)
+        return false;
+    if (now < peer->retry_at)
+        return true;
+    peer->retry_at = now + (blocked_ns < OFI_STALLED_NS ? OFI_RETRY_NS : OFI_RETRY_LATER_NS);
+    return false;
+}
 
 /* The fabric has no resources for a peer: NA_PLUGIN_AGAIN, or what is known by now. */
 int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct kit_peer *peer)
