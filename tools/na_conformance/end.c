@@ -175,6 +175,19 @@ uint64_t conf_polled(void)
     return atomic_load(&polled);
 }
 
+/* Between polls. Where they have completed nothing for a while, others get the processor. */
+void conf_pause(void)
+{
+    static _Thread_local uint64_t last, since;
+    const uint64_t now = conf_now_ms(), total = conf_polled();
+
+    if (total != last || since == 0) {
+        last = total;
+        since = now;
+    }
+    tool_clock_sleep_ms(now - since < CONF_IDLE_MS ? 0 : 1);
+}
+
 /* A thread that waits for a processor between the two has one of them from before. */
 uint64_t conf_now_ms(void)
 {
@@ -251,7 +264,7 @@ bool conf_wait_for(const struct conf_op *op, unsigned int ms)
             until = conf_now_ms() + ms;
         else if (conf_now_ms() > until)
             return conf_op_is_done(op);
-        tool_clock_sleep_ms(0);
+        conf_pause();
     }
     return true;
 }

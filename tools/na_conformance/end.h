@@ -18,6 +18,7 @@
 
 /* Long enough for anything that happens at all; of the time of conf_now_ms(). */
 #define CONF_WAIT_MS (10000u * conf_patience)
+#define CONF_IDLE_MS 500u
 
 struct conf_end {
     struct na_plugin_class *na_class;
@@ -68,8 +69,10 @@ void conf_progress(void);
 void conf_progress_ms(unsigned int ms);
 int32_t conf_poll(const struct conf_end *end, uint32_t id, uint32_t *count);
 
-/* What all polls of the process have added to their counts. */
+/* What all polls of the process have added to their counts; a pause between polls, which is longer where
+ * that stands still. */
 uint64_t conf_polled(void);
+void conf_pause(void);
 
 /* Time that passes, but not while this thread waits for a processor: on a machine that is busy with
  * other things everything takes longer, and nothing hangs. Compare it in one thread only. */

@@ -76,7 +76,7 @@ void conf_peer_stop(struct conf_peer *peer)
             break;
         }
         conf_progress();
-        tool_clock_sleep_ms(0);
+        conf_pause();
     }
     peer_forget(peer);
     peer_ended(peer, status);
@@ -137,7 +137,7 @@ void conf_peer_finish(struct conf_peer *peer, struct conf_peer_reply *reply)
             continue;
         conf_require(conf_now_ms() < until,
                      "a peer process did not finish in %u ms what it was told", 3 * CONF_WAIT_MS);
-        tool_clock_sleep_ms(0);
+        conf_pause();
     }
 }
 

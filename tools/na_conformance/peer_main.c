@@ -184,7 +184,7 @@ static void turn(void)
     if (resting)
         rest();
     else
-        tool_clock_sleep_ms(0);
+        conf_pause();
 }
 
 /* As the core does it: in poll_wait, or on the descriptor. */
