@@ -50,9 +50,8 @@ bool ofi_reset(struct kit_endpoint *endpoint)
     uint8_t raw[KIT_RAW_MAX];
     size_t size = sizeof(raw);
 
-    if (!ofi_endpoint_ends_all(na_class) ||
-        (na_class->mr_mode & FI_MR_ENDPOINT) != 0 || na_class->endpoint == NULL ||
-        fi_getname(&na_class->endpoint->fid, raw, &size) != 0 ||
+    if (!ofi_endpoint_ends_all(na_class) || (na_class->mr_mode & FI_MR_ENDPOINT) != 0 ||
+        na_class->endpoint == NULL || fi_getname(&na_class->endpoint->fid, raw, &size) != 0 ||
         ofi_info_set_source(na_class->info, raw, size) != 0)
         return false;
     if (ofi_target_is_busy(na_class, NULL, NULL))

@@ -16,7 +16,7 @@
 
 #define OFI_STALLED_NS UINT64_C(500000000)
 
-/* A connection is made in less time than the first, or retried once in the second, then the third. */
+/* Most connections are made in the first; later they are tried in these steps. */
 #define OFI_BRISK_NS       UINT64_C(20000000)
 #define OFI_RETRY_NS       UINT64_C(1000000)
 #define OFI_RETRY_LATER_NS UINT64_C(10000000)
@@ -31,8 +31,8 @@ static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct kit_peer
 static int32_t ofi_probe_result(struct na_plugin_class *na_class, struct kit_peer *peer, int error);
 
 /*
- * Each send to a peer without a connection has libfabric begin one. Where somebody accepts and closes
- * at once, as a proxy does whose target is gone, as many would be made as there are polls.
+ * Each send to a peer without a connection has libfabric begin one. Where somebody accepts and
+ * closes at once, as a proxy does whose target is gone, there would be one for each poll.
  */
 bool ofi_probe_is_paced(struct ofi_peer *peer)
 {

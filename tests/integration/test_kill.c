@@ -289,9 +289,13 @@ static int role_target(const char *init_string)
     return service_close(&service) ? 0 : 2;
 }
 
-/* Echoes for ever, after a first one that tells the test that it is at it. */
+/*
+ * Echoes for ever, after a first one that tells the test that it is at it. Over UCX's shared memory
+ * the target may find only now that a killed origin left it in disorder: then all connect anew.
+ */
 static int role_origin_echo(const char *init_string, const char *address)
 {
+    int may_fail = strcmp(init_string, "ucx+all") == 0 ? 3 : 0;
     struct service service;
     hg_addr_t addr;
 
@@ -299,7 +303,9 @@ static int role_origin_echo(const char *init_string, const char *address)
         HG_Addr_lookup2(service.hg_class, address, &addr) != HG_SUCCESS)
         return 1;
     for (uint64_t i = 0;; i++) {
-        if (service_echo(&service, addr, i, "around", 60000) != HG_SUCCESS)
+        hg_return_t ret = service_echo(&service, addr, i, "around", 60000);
+
+        if (ret != HG_SUCCESS && (ret != HG_HOSTUNREACH || may_fail-- == 0))
             return 2;
         if (i == 50) {
             printf("running\n");

@@ -1,20 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A peer that listens and accepts nobody, as one does that is out of descriptors: it is waited for,
- * but not for ever, and reached when it accepts again.
+ * but not for ever, and reached when it accepts again. One that accepts and closes at once, as a
+ * proxy does whose target is gone: it is tried again, and not as fast as a processor can.
  */
 
 #include "ofi_side.h"
 
 #include "kit/plugin_host.h"
 
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
-#define CONNECT_NS UINT64_C(300000000)
-#define WAIT_NS    UINT64_C(10000000000)
+/* In the first 20 ms there may be some hundred connections, then 480 and 100 follow. */
+#define CLOSING_NS  UINT64_C(1500000000)
+#define CLOSING_MAX 1500
+#define CONNECT_NS  UINT64_C(300000000)
+#define WAIT_NS     UINT64_C(10000000000)
 
 static int32_t last_status = -1;
 
@@ -61,10 +69,66 @@ static void who_accepts_nobody_is_given_up(void **state)
     side_close(&target);
 }
 
+/* Returns the descriptor. */
+static int listen_locally(char *name, size_t size)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(bind(fd, (struct sockaddr *) &address, length), 0);
+    assert_int_equal(listen(fd, 64), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *) &address, &length), 0);
+    (void) snprintf(name, size, "127.0.0.1:%u", ntohs(address.sin_port));
+    return fd;
+}
+
+/* As one whose process is gone, with a reset. Returns how many there were. */
+static unsigned int accept_and_close(int fd)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    unsigned int count = 0;
+    int accepted;
+
+    for (; (accepted = accept(fd, NULL, NULL)) >= 0; count++) {
+        (void) setsockopt(accepted, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+        (void) close(accepted);
+    }
+    return count;
+}
+
+static void who_closes_at_once_is_not_hammered(void **state)
+{
+    void *op = plugin_host_alloc(kit_msg_op_size(), kit_msg_op_align());
+    struct na_plugin_addr *addr;
+    unsigned int connections = 0;
+    uint32_t count = 0;
+    struct side origin;
+    char name[32];
+    uint64_t end;
+    int fd = listen_locally(name, sizeof(name));
+
+    (void) state;
+    side_open_as(&origin, "tcp", true, 0);
+    assert_int_equal(ofi_addr_lookup(origin.na_class, name, &addr), NA_PLUGIN_SUCCESS);
+    assert_int_equal(kit_msg_send_unexpected(origin.context, op, "hello", 5, NULL, addr, 0, 1),
+                     NA_PLUGIN_SUCCESS);
+    for (end = kit_host->clock_ns() + CLOSING_NS; kit_host->clock_ns() < end;) {
+        (void) kit_msg_poll(origin.context, &count);
+        connections += accept_and_close(fd);
+    }
+    assert_in_range(connections, 2, CLOSING_MAX);
+    kit_msg_addr_free(origin.na_class, addr);
+    side_close(&origin);
+    plugin_host_free(op);
+    (void) close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_accepts_nobody_is_given_up),
+        cmocka_unit_test(who_closes_at_once_is_not_hammered),
     };
     struct na_host host = plugin_host;
     int ret;

@@ -69,9 +69,10 @@ void conf_progress(void);
 void conf_progress_ms(unsigned int ms);
 int32_t conf_poll(const struct conf_end *end, uint32_t id, uint32_t *count);
 
-/* What all polls of the process have added to their counts; a pause between polls, which is longer where
- * that stands still. */
+/* What all polls of the process have added to their counts. */
 uint64_t conf_polled(void);
+
+/* Between polls; longer where they complete nothing. */
 void conf_pause(void);
 
 /* Time that passes, but not while this thread waits for a processor: on a machine that is busy with
