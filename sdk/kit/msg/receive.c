@@ -14,6 +14,7 @@ static MSG_INLINE bool frame_arrived(struct msg_peer *peer, uint32_t sequence, c
 static MSG_INLINE bool compact_received(struct msg_endpoint *state, const uint8_t *data,
                                         uint64_t size, void *cookie);
 static bool frame_is_next(struct msg_peer *peer, uint32_t sequence);
+static bool frame_is_of_other(struct kit_peer *peer, uint32_t sequence);
 static bool frame_unknown(struct msg_endpoint *state, const struct wire_header *header,
                           const void *data, uint64_t size, const void *path, void *cookie);
 static struct msg_peer *hello_received(struct msg_endpoint *state, const void *path,
@@ -156,8 +157,7 @@ static MSG_INLINE bool frame_arrived(struct msg_peer *peer, uint32_t sequence, c
 
 /*
  * False when frames before it were lost, as happens when a fabric makes a broken connection again
- * without a word: the peer has failed then, and learns that we have for it by our new token. A
- * sender begins again at 1 when it takes us for another.
+ * without a word: the peer has failed then, and learns that we have for it by our new token.
  */
 static bool frame_is_next(struct msg_peer *peer, uint32_t sequence)
 {
@@ -166,11 +166,25 @@ static bool frame_is_next(struct msg_peer *peer, uint32_t sequence)
     sequence -= peer->base.mask;
     if (kit_unlikely(sequence == 0 || peer->base.is_self))
         return true;
+    if (kit_unlikely(sequence != expected && !frame_is_of_other(&peer->base, sequence))) {
+        kit_peer_failed(&peer->base, NA_PLUGIN_HOSTUNREACH, "the fabric has lost messages from it");
+        return false;
+    }
     peer->base.received_sequence = sequence;
-    if (kit_likely(sequence == expected || sequence == 1))
-        return true;
-    kit_peer_failed(&peer->base, NA_PLUGIN_HOSTUNREACH, "the fabric has lost messages from it");
-    return false;
+    return true;
+}
+
+/*
+ * A sender counts from 1 again when it takes us for another, or calls us by another of our names
+ * for the first time; then its frames under the two names come in turns.
+ */
+static bool frame_is_of_other(struct kit_peer *peer, uint32_t sequence)
+{
+    if (sequence != 1 &&
+        (peer->other_sequence == 0 || sequence != kit_sequence_next(peer->other_sequence)))
+        return false;
+    peer->other_sequence = peer->received_sequence;
+    return true;
 }
 
 /* A frame that begins with a HELLO, or a refusal, or one of a later version. */

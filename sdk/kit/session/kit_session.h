@@ -149,8 +149,9 @@ struct kit_peer {
     uint32_t sent_sequence; /* of the last frame under their token */
     uint32_t their_mask;    /* is added to it on the way */
     uint32_t received_sequence;
-    uint32_t waiting;    /* operations that wait for it: receives, queue, transfers */
-    uint32_t connection; /* counts connections: frames of an earlier one end without effect */
+    uint32_t other_sequence; /* of what it sends to another of our names; 0: there is none */
+    uint32_t waiting;        /* operations that wait for it: receives, queue, transfers */
+    uint32_t connection;     /* counts connections: frames of an earlier one end without effect */
     uint32_t phase;
     uint32_t hello_epoch; /* of the last HELLO that we sent */
     uint32_t answered;    /* epochs up to this are of the incarnation that we know */

@@ -194,6 +194,7 @@ static bool peer_new_token(struct kit_peer *peer)
     peer->mask = (uint32_t) drawn.word[1];
     peer->holder = ++peer->session->numbers;
     peer->received_sequence = 0;
+    peer->other_sequence = 0;
     return true;
 }
 
