@@ -105,6 +105,13 @@ function(amalgam_add_test)
     elseif(NOT arg_TRANSPORTS)
         set(arg_TRANSPORTS na+sm)
     endif()
+    if(AMALGAM_SANITIZE MATCHES "thread" AND NOT "tools" IN_LIST arg_LABELS)
+        amalgam_has_threads(has_threads ${arg_SOURCES})
+        if(NOT has_threads)
+            list(GET arg_TRANSPORTS 0 arg_TRANSPORTS)
+            set(arg_LOOP OFF)
+        endif()
+    endif()
     foreach(transport ${arg_TRANSPORTS})
         if(transport STREQUAL "na+sm")
             amalgam_add_test_entry(${arg_NAME} "${arg_LABELS}" "${arg_ENV}")
@@ -118,6 +125,19 @@ function(amalgam_add_test)
         amalgam_add_test_entry(${arg_NAME}.loop "${arg_LABELS};loop"
             "${arg_ENV};${AMALGAM_TEST_LOOP_ENVIRONMENT}")
     endif()
+endfunction()
+
+# Whether one of the sources begins a thread. ThreadSanitizer finds nothing in a program that has one
+# thread alone, so that such a test runs over one transport there.
+function(amalgam_has_threads result)
+    set(${result} OFF PARENT_SCOPE)
+    foreach(source ${ARGN})
+        cmake_path(ABSOLUTE_PATH source)
+        file(STRINGS "${source}" found REGEX "(pthread|thrd)_create" LIMIT_COUNT 1)
+        if(found)
+            set(${result} ON PARENT_SCOPE)
+        endif()
+    endforeach()
 endfunction()
 
 # One entry of ctest, with what amalgam_add_test parsed.
