@@ -18,12 +18,13 @@
 #     messages    docs/messages.md has a row for each message of level error and warning, and none for others; those that
 #                 docs/upgrading.md quotes are there
 #     options     variables of the environment, options of init strings and of tools, and counters are in a page, and no others
+#     defaults    defaults and other numbers that pages name are those of the code, by the rows of tests/docs/defaults.txt
 #     performance tables and pictures of docs/performance.md are those that its data give
 #     words       spelling, words that docs/glossary.md has others for, in pages and in the prose of sources, and its terms
 set -euo pipefail
 cd "${2:-$(dirname "$0")/../..}"
 failures=0
-checks="functions links beginnings code blocks inside pictures decisions versions messages options performance words"
+checks="functions links beginnings code blocks inside pictures decisions versions messages options defaults performance words"
 fences='c|cpp|cmake|meson' # kinds of blocks that are parts of examples
 pages=(README.md CONTRIBUTING.md SECURITY.md examples/README.md docs/*.md docs/transports/*.md)
 
@@ -459,6 +460,14 @@ named_counters() {
     missing "a page names a counter that is not there:" \
         "$(grep -E '_total$|^(rpc|bulk|sm|refused|forward|overflow|req|resp)_.*(_count|_bytes)$|^na_<plugin>_' <<<"$known" |
             grep -v '<name>' | sed -E '/^na_/s/_total$//')" "$found"
+}
+
+# A row stands for a sentence and for what it was written from, so that neither changes alone.
+defaults() {
+    local line
+    while read -r line; do
+        fail "$line"
+    done < <(awk -f tests/docs/defaults.awk tests/docs/defaults.txt)
 }
 
 performance() {
