@@ -5,7 +5,7 @@
 #     check.sh list             prints the names of all checks
 # FOLDER has the pages as they are installed; without it they are those of the tree. CHECK is one of
 #     functions   public functions, those of the plugin ABI and those of the kit say what a caller has to know
-#     links       links between files lead somewhere, as do those to headings
+#     links       links between files lead somewhere, as do those to headings; docs/README.md has one to each page
 #     beginnings  a page begins with a paragraph of what it is for
 #     code        each block of C, C++, CMake and Meson in a page is a part of a file in examples/, as it stands there; and each
 #                 of these files has a page that shows a part of it and links to it
@@ -95,6 +95,9 @@ links() {
         fi
     done < <(grep -oHE '\]\([^) ]+\)' "${pages[@]}" docs/decisions/*.md CHANGELOG.md |
         sed -E 's/\]\(([^)]*)\)$/\1/')
+    for page in docs/[a-z]*.md docs/transports/*.md docs/decisions/README.md; do
+        grep -qE "\]\(${page#docs/}(#[^)]*)?\)" docs/README.md || fail "docs/README.md, the list for each reader, does not have $page"
+    done
 }
 
 # Before a list, a table, a block, a picture or another heading.
