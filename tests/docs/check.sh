@@ -465,12 +465,19 @@ named_counters() {
             grep -v '<name>' | sed -E '/^na_/s/_total$//')" "$found"
 }
 
-# A row stands for a sentence and for what it was written from, so that neither changes alone.
+# A row stands for a sentence and for what it was written from, so that neither changes alone. Settings that plugins make for
+# libraries, and public constants that are the default of something, have one.
 defaults() {
-    local line
+    local line rows=tests/docs/defaults.txt count=0
     while read -r line; do
         fail "$line"
-    done < <(awk -f tests/docs/defaults.awk tests/docs/defaults.txt)
+    done < <(awk -f tests/docs/defaults.awk $rows)
+    while read -r line; do
+        grep -qF -e ": $line" $rows || fail "no row of $rows says which page has what follows from: $line"
+        count=$((count + 1))
+    done < <(grep -ohE 'setenv\("[A-Z_]+", "[^"]*", 0\);|worker_default\(config, "[A-Z_]+", ["A-Z].*;' plugins/*/*.c
+        grep -ohE '^#define [A-Z_]+_DEFAULT .*[0-9].*' sdk/include/*.h | grep -v UINT32_MAX | tr -s ' ')
+    [ "$count" -ge 20 ] || fail "$count defaults were found; the patterns fit the sources no more"
 }
 
 performance() {
