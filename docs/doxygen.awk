@@ -49,10 +49,11 @@ function print_kept(lines)
         while (--lines > 0)
             print ""
         in_section = 1
+        gsub(/\n/, " ", group)
         section = above = group
         group = ""
     } else {
-        gsub(/\n[ \t]*\*/, " ", group)
+        gsub(/\n[ \t]*\*?/, " ", group)
         sub(/\/\*/, "/**", kept)
         print literal(kept)
         is_first = 1
