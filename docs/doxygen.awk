@@ -25,6 +25,15 @@ function print_comment()
     is_first = 1
 }
 
+# Usage: group_of(file); of docs/groups.dox.
+function group_of(file)
+{
+    if (file ~ /dropin\/include\//)
+        return "dropin"
+    sub(/.*\//, "", file)
+    return file ~ /^kit_/ ? "kit" : file ~ /^na_plugin/ ? "plugin" : file ~ /^na/ ? "na" : "hg"
+}
+
 # A comment at the margin is kept until the line behind it tells whether it begins a section.
 function print_kept(lines)
 {
@@ -40,10 +49,11 @@ function print_kept(lines)
         while (--lines > 0)
             print ""
         in_section = 1
-        above = group
+        gsub(/\n/, " ", group)
+        section = above = group
         group = ""
     } else {
-        gsub(/\n[ \t]*\*/, " ", group)
+        gsub(/\n[ \t]*\*?/, " ", group)
         sub(/\/\*/, "/**", kept)
         print literal(kept)
         is_first = 1
@@ -72,8 +82,17 @@ function keep_value(line, comment)
 
 /SPDX-License-Identifier/ { next } # makes up for the line of \file, so that numbers stay
 
+# The body of a function describes nothing.
+/^\{/ { in_body = 1 }
+in_body { in_body = !/^\}/; in_code = 0; print; next }
+
 # Comments at the margin.
-/^\/\*/ && !/^\/\*\*/ && !seen_file { seen_file = 1; sub(/\/\*/, "/** \\file\n *"); print_comment(); next }
+/^\/\*/ && !/^\/\*\*/ && !seen_file {
+    seen_file = 1
+    sub(/\/\*/, "/** \\file\n *" (/^\/\*$/ ? " \\ingroup " group_of(FILENAME) : ""))
+    print_comment()
+    next
+}
 !in_comment && /^\/\*/ && !/^\/\*\*/ { kept = $0; is_kept = !/\*\//; group = ""; next }
 is_kept { kept = kept "\n" $0; is_kept = !/\*\//; next }
 kept != "" { print_kept() }
@@ -81,7 +100,7 @@ kept != "" { print_kept() }
 
 /^#define [A-Z_]+_(VALUES|TYPES)[ \t]*\\$/ { name = $2; values[name] = ""; print ""; next }
 name != "" { keep_value($0); if (!/\\$/) name = ""; print ""; next }
-/^#define X\(a\)|^#undef X/ { print ""; next }
+/^#define X\(|^#undef X/ { print ""; next }
 /^[ \t]+[A-Z_]+_(VALUES|TYPES)$/ { print values[$1]; next }
 
 # Assertions of the layout, and macros that make other macros: lines up to the end.
@@ -98,7 +117,19 @@ in_comment { print_comment(); next }
 # members are.
 FILENAME ~ /na_plugin[a-z_]*.h$/ && group == "" && /^(struct|typedef) .*\{$/ { printf "/** %s */ ", above }
 FILENAME ~ /na_plugin[a-z_]*.h$/ && group == "" && /^[# \t].*[a-z]/ { group = " See the text above. " }
+# Those of the kit have functions and structures that share the comment above, or that of their section.
+FILENAME ~ /kit_[a-z]+\.h$/ && /^(struct .*\{$|[a-z][a-z_0-9 ]*[ *]kit_[a-z_0-9]+\()/ {
+    if (group == "" || !is_first)
+        printf "/** %s */ ", group != "" ? group : section
+    is_first = 0
+    in_code = !/[;{]$/
+    if (/^struct/)
+        group = " See the text above. "
+    print
+    next
+}
 /^struct .*\{$|^typedef .*\{$/ { is_first = 0 }
+FILENAME ~ /dropin\/include/ && /^struct .*\{$/ { group = " See the text above. " }
 in_code { in_code = !/;[ \t]*(\/\*.*)?$/ && !/\{$/; print; next }
 
 # Code with a comment behind it, which may go on in the next lines.

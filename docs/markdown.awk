@@ -56,6 +56,8 @@ FNR == 1 {
     if (i == count)
         $0 = $0 "`" part[i]
 }
+# The tool, and not the structure of that name.
+!fenced && !/^    |struct hg_info/ { gsub(/`hg_info/, "`%hg_info"); gsub(/ hg_info/, " %hg_info") }
 !fenced && match($0, /^!\[[^]]*\]\([^)]*\.svg\)$/) {
     split(substr($0, 3), part, /\]\(/)
     sub(/.*\//, "", part[2])

@@ -21,11 +21,18 @@ doxygen docs/Doxyfile
         [ -e "$file" ] || echo "$file"
     done | grep .) || die "links of the site lead to the files above, which are not there"
 
-# Manual pages are of the headers alone.
+# Each public header is there, in a group.
+for header in sdk/include/*.h sdk/kit/*/kit_*.h dropin/include/*.h; do
+    page=$(basename "$header" | sed 's/_/__/g; s/\.h$/_8h.html/')
+    ! grep -qF "*/${header##*/}" docs/Doxyfile || continue
+    grep -qF "\"$page\"" "$AMALGAM_DOCS_OUTPUT"/html/group__*.html || die "the site has $header not in its groups (docs/groups.dox)"
+done
+
+# Manual pages are of the headers of the libraries alone.
 doxygen - <<END
 $(cat docs/Doxyfile)
-INPUT = sdk/include
-FILE_PATTERNS = *.h
+INPUT = sdk/include docs/groups.dox
+FILE_PATTERNS = *.h *.dox
 USE_MDFILE_AS_MAINPAGE =
 GENERATE_HTML = NO
 GENERATE_MAN = YES

@@ -7,6 +7,7 @@
 
 #include "mercury_util_config.h"
 
+/* The types, and where C and C++ have what belongs to them. */
 #ifdef __cplusplus
 #    include <atomic>
 #    define HG_ATOMIC_STD(name) std::name

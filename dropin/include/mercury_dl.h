@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 
+/* A shared object that is loaded. */
 #define HG_DL_HANDLE void *
 
 #ifdef __cplusplus

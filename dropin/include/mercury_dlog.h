@@ -27,33 +27,35 @@ struct hg_dlog_entry {
     hg_time_t time;
 };
 
-/* Counters. */
+/* A counter of 32 bits. */
 struct hg_dlog_dcount32 {
     const char *name;
     const char *descr;
     hg_atomic_int32_t c;
-    TAILQ_ENTRY(hg_dlog_dcount32) l;
+    TAILQ_ENTRY(hg_dlog_dcount32) l; /* in the log's list */
 };
+
+/* A counter of 64 bits. */
 struct hg_dlog_dcount64 {
     const char *name;
     const char *descr;
     hg_atomic_int64_t c;
-    TAILQ_ENTRY(hg_dlog_dcount64) l;
+    TAILQ_ENTRY(hg_dlog_dcount64) l; /* likewise */
 };
 
 /* A debug log. Its fields are here for HG_DLOG_INITIALIZER alone. */
 struct hg_dlog {
     char dlog_magic[HG_DLOG_MAGICLEN];
     hg_thread_mutex_t dlock;
-    TAILQ_HEAD(, hg_dlog_dcount32) cnts32;
-    TAILQ_HEAD(, hg_dlog_dcount64) cnts64;
-    struct hg_dlog_entry *le; /* records */
-    unsigned int lesize;      /* room for so many */
-    int leloop;               /* overwrite the oldest one when there is no room */
-    unsigned int lefree;      /* where the next one goes */
-    unsigned int leadds;      /* how many there are */
-    int lestop;               /* take no more */
-    int mallocd;              /* made by hg_dlog_alloc() */
+    TAILQ_HEAD(, hg_dlog_dcount32) cnts32; /* counters of 32 bits, */
+    TAILQ_HEAD(, hg_dlog_dcount64) cnts64; /* and of 64 */
+    struct hg_dlog_entry *le;              /* records */
+    unsigned int lesize;                   /* room for so many */
+    int leloop;                            /* overwrite the oldest one when there is no room */
+    unsigned int lefree;                   /* where the next one goes */
+    unsigned int leadds;                   /* how many there are */
+    int lestop;                            /* take no more */
+    int mallocd;                           /* made by hg_dlog_alloc() */
 };
 
 /* Initializer of a variable that is a debug log: its name in at most 8 bytes, the variable itself,

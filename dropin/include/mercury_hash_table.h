@@ -7,6 +7,7 @@
 
 #include "mercury_util_config.h"
 
+/* A table, a walk along it, and an entry of it; keys and values, which belong to the program. */
 typedef struct hg_hash_table hg_hash_table_t;
 typedef struct hg_hash_table_iter hg_hash_table_iter_t;
 typedef struct hg_hash_table_entry hg_hash_table_entry_t;

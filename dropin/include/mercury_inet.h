@@ -12,6 +12,7 @@
 #include <endian.h>
 #include <netinet/in.h>
 
+/* Where <endian.h> does not show them. */
 #ifndef BYTE_ORDER
 #    define LITTLE_ENDIAN __ORDER_LITTLE_ENDIAN__
 #    define BIG_ENDIAN    __ORDER_BIG_ENDIAN__

@@ -35,6 +35,7 @@
     X(HG_LOG_LEVEL_MAX, "", "", NULL)
 
 #define X(level, name, short_name, stream) level,
+/* These levels, the most important one first. */
 enum hg_log_level {
     HG_LOG_LEVELS
 };
@@ -55,7 +56,7 @@ struct hg_log_outlet {
     struct hg_log_outlet *parent; /* may be NULL */
     struct hg_dlog *debug_log;    /* may be NULL */
     bool registered;
-    STAILQ_ENTRY(hg_log_outlet) entry;
+    STAILQ_ENTRY(hg_log_outlet) entry; /* in the list of all */
 };
 
 /* Prints, as fprintf() does. */

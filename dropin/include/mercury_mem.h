@@ -7,6 +7,7 @@
 
 #include "mercury_util_config.h"
 
+/* Bytes, as most machines have them; hg_mem_get_page_size() asks. */
 #define HG_MEM_CACHE_LINE_SIZE 64
 #define HG_MEM_PAGE_SIZE       4096
 

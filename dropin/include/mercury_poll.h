@@ -7,6 +7,7 @@
 
 #include "mercury_util_config.h"
 
+/* A set of descriptors. */
 typedef struct hg_poll_set hg_poll_set_t;
 
 /* What the program wants to get back with an event. */
@@ -17,6 +18,7 @@ typedef union hg_poll_data {
     uint64_t u64;
 } hg_poll_data_t;
 
+/* What has happened to a descriptor, or what is waited for. */
 struct hg_poll_event {
     uint32_t events;     /* HG_POLL*, or-ed */
     hg_poll_data_t data; /* as it was given to hg_poll_add() */

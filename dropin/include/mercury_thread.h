@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+/* A thread, its function, what that returns, and a variable of which each thread has its own. */
 typedef pthread_t hg_thread_t;
 typedef void *(*hg_thread_func_t)(void *);
 typedef void *hg_thread_ret_t;
@@ -29,6 +30,7 @@ typedef struct {
 } hg_cpu_set_t;
 #endif
 
+/* What the function of a thread is declared with. */
 #define HG_THREAD_RETURN_TYPE hg_thread_ret_t
 
 #ifdef __cplusplus

@@ -7,6 +7,7 @@
 
 #include "mercury_compiler_attributes.h"
 
+/* One of the attributes below. */
 #if defined(__clang__)
 #    define HG_THREAD_ANNOTATION_ATTRIBUTE__(x) __attribute__((x))
 #else

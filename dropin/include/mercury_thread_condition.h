@@ -7,6 +7,7 @@
 
 #include "mercury_thread_mutex.h"
 
+/* A condition variable. */
 typedef pthread_cond_t hg_thread_cond_t;
 
 #ifdef __cplusplus

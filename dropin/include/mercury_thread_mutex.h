@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 
+/* A mutex. */
 typedef pthread_mutex_t HG_LOCK_CAPABILITY("mutex") hg_thread_mutex_t;
 
 /* Initializer of a mutex that is not made by a function. */

@@ -11,6 +11,7 @@
 #include "mercury_queue.h"
 #include "mercury_thread_condition.h"
 
+/* A pool of threads. */
 typedef struct hg_thread_pool hg_thread_pool_t;
 
 /* A piece of work. The program owns it, and keeps it until its function has begun. */

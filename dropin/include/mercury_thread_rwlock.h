@@ -15,6 +15,7 @@
 
 #include <pthread.h>
 
+/* A lock of many readers or one writer. */
 typedef pthread_rwlock_t HG_LOCK_CAPABILITY("rwlock") hg_thread_rwlock_t;
 
 #ifdef __cplusplus

@@ -15,6 +15,7 @@
 
 #include <pthread.h>
 
+/* A spin lock. */
 typedef pthread_spinlock_t HG_LOCK_CAPABILITY("spin") hg_thread_spin_t;
 
 #ifdef __cplusplus

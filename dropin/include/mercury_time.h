@@ -9,6 +9,7 @@
 
 #include <time.h>
 
+/* A time. */
 typedef struct timespec hg_time_t;
 
 /* Bytes that hg_time_stamp() needs at most. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The network abstraction (NA) layer: messages and remote memory access (RMA) over transports that
+/*
+ * The network abstraction (NA) layer: messages and remote memory access (RMA) over transports that
  * are plugins, loaded at run time and named by an init string.
  *
  * Threads: a function may be called by any thread at any time, unless the class was opened with a
@@ -20,7 +21,8 @@
  * 0, -1, or what keeps the caller from waiting), do nothing, and log that. The child can open
  * classes of its own, but for transports that cannot be used in it: MPI, and UCX if the parent had
  * a class over it open.
- * \since 1.1 */
+ * \since 1.1
+ */
 
 #ifndef NA_H
 #define NA_H

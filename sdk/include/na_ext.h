@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Additions to na.h: logging, what became of each plugin file, why a transport was picked,
+/*
+ * Additions to na.h: logging, what became of each plugin file, why a transport was picked,
  * counters. What na.h says of wrong arguments (NA_INVALID_ARG) and of forks (NA_PERMISSION) holds
- * here, too. */
+ * here, too.
+ */
 
 #ifndef NA_EXT_H
 #define NA_EXT_H

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Identity of the host: do two processes run on the same machine, under the same boot of its
+/*
+ * Identity of the host: do two processes run on the same machine, under the same boot of its
  * kernel? The identity has nothing to do with any single transport; the names are those of the
- * field. */
+ * field.
+ */
 
 #ifndef NA_SM_H
 #define NA_SM_H

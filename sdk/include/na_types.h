@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Types, constants and return codes of the network abstraction (NA) layer. */
+/*
+ * Types, constants and return codes of the network abstraction (NA) layer.
+ */
 
 #ifndef NA_TYPES_H
 #define NA_TYPES_H

@@ -5,7 +5,7 @@
 #     check.sh list             prints the names of all checks
 # FOLDER has the pages as they are installed; without it they are those of the tree. CHECK is one of
 #     functions   public functions, those of the plugin ABI and those of the kit say what a caller has to know
-#     links       links between files lead somewhere, as do those to headings
+#     links       links between files lead somewhere, as do those to headings; docs/README.md has one to each page
 #     beginnings  a page begins with a paragraph of what it is for
 #     code        each block of C, C++, CMake and Meson in a page is a part of a file in examples/, as it stands there; and each
 #                 of these files has a page that shows a part of it and links to it
@@ -18,12 +18,13 @@
 #     messages    docs/messages.md has a row for each message of level error and warning, and none for others; those that
 #                 docs/upgrading.md quotes are there
 #     options     variables of the environment, options of init strings and of tools, and counters are in a page, and no others
+#     defaults    defaults and other numbers that pages name are those of the code, by the rows of tests/docs/defaults.txt
 #     performance tables and pictures of docs/performance.md are those that its data give
 #     words       spelling, words that docs/glossary.md has others for, in pages and in the prose of sources, and its terms
 set -euo pipefail
 cd "${2:-$(dirname "$0")/../..}"
 failures=0
-checks="functions links beginnings code blocks inside pictures decisions versions messages options performance words"
+checks="functions links beginnings code blocks inside pictures decisions versions messages options defaults performance words"
 fences='c|cpp|cmake|meson' # kinds of blocks that are parts of examples
 pages=(README.md CONTRIBUTING.md SECURITY.md examples/README.md docs/*.md docs/transports/*.md)
 
@@ -94,6 +95,9 @@ links() {
         fi
     done < <(grep -oHE '\]\([^) ]+\)' "${pages[@]}" docs/decisions/*.md CHANGELOG.md |
         sed -E 's/\]\(([^)]*)\)$/\1/')
+    for page in docs/[a-z]*.md docs/transports/*.md docs/decisions/README.md; do
+        grep -qE "\]\(${page#docs/}(#[^)]*)?\)" docs/README.md || fail "docs/README.md, the list for each reader, does not have $page"
+    done
 }
 
 # Before a list, a table, a block, a picture or another heading.
@@ -459,6 +463,21 @@ named_counters() {
     missing "a page names a counter that is not there:" \
         "$(grep -E '_total$|^(rpc|bulk|sm|refused|forward|overflow|req|resp)_.*(_count|_bytes)$|^na_<plugin>_' <<<"$known" |
             grep -v '<name>' | sed -E '/^na_/s/_total$//')" "$found"
+}
+
+# A row stands for a sentence and for what it was written from, so that neither changes alone. Settings that plugins make for
+# libraries, and public constants that are the default of something, have one.
+defaults() {
+    local line rows=tests/docs/defaults.txt count=0
+    while read -r line; do
+        fail "$line"
+    done < <(awk -f tests/docs/defaults.awk $rows)
+    while read -r line; do
+        grep -qF -e ": $line" $rows || fail "no row of $rows says which page has what follows from: $line"
+        count=$((count + 1))
+    done < <(grep -ohE 'setenv\("[A-Z_]+", "[^"]*", 0\);|worker_default\(config, "[A-Z_]+", ["A-Z].*;' plugins/*/*.c
+        grep -ohE '^#define [A-Z_]+_DEFAULT .*[0-9].*' sdk/include/*.h | grep -v UINT32_MAX | tr -s ' ')
+    [ "$count" -ge 20 ] || fail "$count defaults were found; the patterns fit the sources no more"
 }
 
 performance() {

@@ -28,7 +28,7 @@ extern "C" {
 #endif
 
 #define KIT_AUTH_KEY   32u /* bytes of a key or a digest */
-#define KIT_AUTH_SHARE 32u
+#define KIT_AUTH_SHARE 32u /* bytes of what one side sends to the other */
 #define KIT_AUTH_CODE  16u /* bytes of a code that proves a key */
 #define KIT_AUTH_TAG   16u /* bytes that a seal adds */
 
@@ -64,6 +64,7 @@ struct kit_seal {
     bool is_aes;                        /* AES-256-GCM; else ChaCha20-Poly1305 */
 };
 
+/* Where a message stands among those of its seal. */
 enum kit_seal_result {
     KIT_SEAL_NONE,  /* not of this seal */
     KIT_SEAL_NEXT,  /* the one after the last */

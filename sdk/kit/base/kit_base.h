@@ -27,6 +27,7 @@
 extern "C" {
 #endif
 
+/* For conditions that mostly hold, and that mostly do not. */
 #define kit_likely(x)   __builtin_expect(!!(x), 1)
 #define kit_unlikely(x) __builtin_expect(!!(x), 0)
 
@@ -179,10 +180,11 @@ static inline bool kit_list_contains(const struct kit_link *list, const void *el
 
 #define KIT_TABLE_MAX (UINT32_C(1) << 23) /* objects in one table */
 
+/* A place of a table. */
 struct kit_table_slot {
-    void *object; /* NULL: free */
-    uint32_t generation;
-    uint32_t next_free;
+    void *object;        /* NULL: free */
+    uint32_t generation; /* the upper half of the id */
+    uint32_t next_free;  /* index, of a place that is free */
 };
 
 /* Zero-filled it is an empty table. */
@@ -412,10 +414,11 @@ bool kit_attach_is_allowed(uint32_t pid, uint64_t address);
 /* Bytes that the functions below write a reason into, NUL included. */
 #define KIT_LOCATION_REASON_MAX 256
 
+/* Host and port, as they were written. */
 struct kit_location {
-    char host[256]; /* name, address without brackets, or interface; empty when none was given */
-    uint16_t port;
-    uint16_t has_port;
+    char host[256];    /* name, address without brackets, or interface; empty when none was given */
+    uint16_t port;     /* in the order of this machine */
+    uint16_t has_port; /* 0: none was given */
 };
 
 /*

@@ -24,6 +24,7 @@ extern "C" {
 /* Deferred messages of an endpoint that there is always room for, whatever their size. */
 #define KIT_DEFERRED_MIN 64u
 
+/* What a receive is for. */
 enum kit_recv_kind {
     KIT_RECV_UNEXPECTED,
     KIT_RECV_MULTI,

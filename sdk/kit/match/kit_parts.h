@@ -47,6 +47,7 @@ struct kit_parts {
     uint32_t count; /* and all */
 };
 
+/* What became of a part. */
 enum kit_part_result {
     KIT_PART_TAKEN,    /* its bytes go to data + offset, then kit_part_is_last() is asked */
     KIT_PART_BAD,      /* no honest sender sends this */

@@ -53,7 +53,7 @@ struct kit_region {
     struct kit_grant grant;      /* the only one so far */
     struct kit_grant *grants;    /* NULL: there was no second one */
     uint32_t grant_room;         /* of the array, a power of two */
-    uint32_t grant_count;
+    uint32_t grant_count;        /* of both */
 };
 
 /* The regions of an endpoint. */

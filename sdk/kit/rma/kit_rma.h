@@ -442,7 +442,8 @@ struct kit_rma_counters {
     uint32_t transfers;             /* ours that are under way */
     uint32_t targets;               /* of peers that are under way */
     uint32_t closing;               /* transfers that are over but for the network's part */
-    uint32_t sends, receives;       /* pieces under way */
+    uint32_t sends;                 /* pieces under way, */
+    uint32_t receives;              /* and those that are awaited */
     uint64_t moved[KIT_RMA_MOVERS]; /* transfers of ours that were begun, by their mover */
 };
 

@@ -38,8 +38,8 @@ extern "C" {
 /* Longest raw address that travels in a HELLO. */
 #define KIT_RAW_MAX           1024
 
-#define KIT_SESSION_PEERS_MAX (UINT32_C(1) << 20)
-#define KIT_SESSION_TICK_NS   UINT64_C(100000000)
+#define KIT_SESSION_PEERS_MAX (UINT32_C(1) << 20) /* peers of a session, aliases included */
+#define KIT_SESSION_TICK_NS   UINT64_C(100000000) /* between two calls of kit_session_tick() */
 
 struct kit_endpoint; /* the user's, and what the fabric is asked with */
 
@@ -55,6 +55,7 @@ struct kit_endpoint; /* the user's, and what the fabric is asked with */
 #define KIT_PENDING_REFUSAL   0x200u /* to one that has not our key */
 #define KIT_PENDING_CONFIRM   0x400u /* something sealed, so that the peer knows that we are met */
 
+/* How far a peer is met. */
 enum kit_peer_phase {
     KIT_PEER_NEW,
     KIT_PEER_HELLO_SENT,
@@ -132,8 +133,8 @@ struct kit_peer {
     uint32_t local; /* 1 when its HELLO came from this node */
     void *priv;     /* config.private_size bytes of the plugin's, zero-filled */
 
-    struct kit_session *session;
-    uint32_t refs; /* of the core and of messages; any thread */
+    struct kit_session *session; /* that it is of */
+    uint32_t refs;               /* of the core and of messages; any thread */
 
     /* Read and written by every message */
     uint32_t pending;
@@ -173,7 +174,9 @@ struct kit_peer {
     struct kit_link watch_link;
     struct kit_peer *name_next;
     struct kit_peer *incarnation_next;
-    uint64_t host, pid_namespace, start_time;
+    uint64_t host; /* of its last HELLO, as the next three */
+    uint64_t pid_namespace;
+    uint64_t start_time;
     uint32_t pid;
     uint32_t name_hash;
     uint32_t silent_ms; /* how long something has been waiting for it without a sign of life */
@@ -191,10 +194,11 @@ struct kit_peer {
     struct kit_refusal refusal; /* what it is to be told */
 };
 
+/* A place in the table of peers; its index is a part of the token. */
 struct kit_session_slot {
     struct kit_peer *peer; /* NULL: free */
-    uint32_t nonce;
-    uint32_t next_free;
+    uint32_t nonce;        /* of the token that was given last */
+    uint32_t next_free;    /* index, of a place that is free */
 };
 
 /* What kit_session_open() is told. Strings and the raw address are copied, but for `plugin`. */
@@ -217,45 +221,49 @@ struct kit_session_config {
     bool (*path_is_named)(struct kit_endpoint *endpoint, const void *path, const char *name);
 };
 
+/* A session; the user's lock guards it. */
 struct kit_session {
-    struct kit_session_config config;
+    struct kit_session_config config;    /* but for its strings other than `plugin` */
     uint64_t incarnation;                /* ours */
     struct kit_auth_secret *secret;      /* NULL: there is no key */
     struct kit_auth_secret *secret_also; /* NULL: there is no second one */
     bool has_aes;                        /* this machine has, and there is a key */
     bool is_marked;                      /* something in `active`, or another mark of the user's */
     bool is_shared;                      /* several threads count references */
-    bool is_sweep_due;      /* peers that are not needed are to be freed at the next tick */
-    bool is_watching;       /* all peers that were met, also those nothing waits for */
-    struct kit_link active; /* peers that something was learnt of */
-    uint64_t waiting;       /* sums over the peers */
-    struct kit_peer *self;
-    struct kit_session_slot *slots;
-    uint32_t slot_count;
-    uint32_t slot_free; /* index; slot_count: none */
-    uint32_t sweeps;    /* peers that the user is to check: see kit_peer_is_unused() */
-    uint32_t peer_count;
-    struct kit_peer **names;
-    struct kit_peer **incarnations;
-    uint32_t hash_mask;
-    struct kit_keys keys;  /* random numbers for tokens */
-    struct kit_link watch; /* peers that operations wait for */
-    uint32_t watch_count;
-    uint32_t ticks;
-    uint64_t tick_last;
-    uint32_t silence_ms; /* after which a peer has failed; 0: never */
-    uint64_t host_id, pid_namespace, start_time;
-    uint32_t pid;
-    uint64_t hellos;  /* received */
-    uint64_t bad;     /* what peers sent that is malformed or forged */
+    bool is_sweep_due;              /* peers that are not needed are to be freed at the next tick */
+    bool is_watching;               /* all peers that were met, also those nothing waits for */
+    struct kit_link active;         /* peers that something was learnt of */
+    uint64_t waiting;               /* sums over the peers */
+    struct kit_peer *self;          /* ourselves */
+    struct kit_session_slot *slots; /* the table of peers */
+    uint32_t slot_count;            /* of places */
+    uint32_t slot_free;             /* index; slot_count: none */
+    uint32_t sweeps;                /* peers that the user is to check: see kit_peer_is_unused() */
+    uint32_t peer_count;            /* of all, aliases included */
+    struct kit_peer **names;        /* by their hash */
+    struct kit_peer **incarnations; /* likewise */
+    uint32_t hash_mask;             /* of both tables */
+    struct kit_keys keys;           /* random numbers for tokens */
+    struct kit_link watch;          /* peers that operations wait for */
+    uint32_t watch_count;           /* of these */
+    uint32_t ticks;                 /* that there were, */
+    uint64_t tick_last;             /* and when the last one was, in ns */
+    uint32_t silence_ms;            /* after which a peer has failed; 0: never */
+    uint64_t host_id;               /* of our HELLOs, as the next three */
+    uint64_t pid_namespace;         /* as in struct kit_hello_wire */
+    uint64_t start_time;            /* likewise */
+    uint32_t pid;                   /* likewise */
+    uint64_t hellos;                /* received */
+    uint64_t bad;                   /* what peers sent that is malformed or forged */
     uint64_t refused; /* HELLOs and frames of those that have another key, or none, and replays */
-    uint64_t other_names;    /* calls that were answered under another name than was called */
-    uint64_t refused_memory; /* requests for memory that was not granted to their session */
-    uint64_t numbers;        /* that were given to holders and seals */
-    struct kit_link offers_by_age;
-    uint32_t offers; /* that are kept */
+    uint64_t other_names;          /* calls that were answered under another name than was called */
+    uint64_t refused_memory;       /* requests for memory that was not granted to their session */
+    uint64_t numbers;              /* that were given to holders and seals */
+    struct kit_link offers_by_age; /* the oldest is first */
+    uint32_t offers;               /* that are kept */
 };
 
+/* Flags of a HELLO. */
 #define KIT_HELLO_HAS_KEY  0x01u
 #define KIT_HELLO_ENCRYPTS 0x02u
 #define KIT_HELLO_HAS_AES  0x04u /* two who have it seal with AES-256-GCM */
