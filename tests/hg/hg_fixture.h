@@ -100,6 +100,11 @@ void pair_wait_for(const struct pair *pair, const atomic_int *counter, int value
 /* Progress until a side holds so many handles; fails the test after WAIT_MS. */
 void pair_wait_held(const struct pair *pair, const struct side *side, int count);
 
+/* Progress until the condition holds, or for WAIT_MS; what is asserted behind it says which. */
+#define pair_until(pair, condition)                                                \
+    for (uint64_t end_ms = now_ms() + WAIT_MS; !(condition) && now_ms() < end_ms;) \
+    pair_progress(pair)
+
 /* A size of input and output that no message of the transport holds. */
 uint32_t pair_large(const struct pair *pair);
 

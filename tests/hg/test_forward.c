@@ -118,7 +118,7 @@ static void unknown_oneway_id_is_dropped_and_counted(void **state)
                      HG_SUCCESS);
     handle = pair_create(pair, 1001);
     assert_int_equal(pair_call(pair, handle, NULL), HG_SUCCESS);
-    pair_run(pair, 20);
+    pair_until(pair, side_ext_counters(&pair->target).unknown_rpc_count > before.unknown_rpc_count);
     assert_int_equal(side_ext_counters(&pair->target).unknown_rpc_count,
                      before.unknown_rpc_count + 1);
     (void) HG_Destroy(handle);
@@ -394,7 +394,7 @@ static void forward_without_a_callback_completes(void **state)
 
     assert_int_equal(HG_Forward(handle, NULL, NULL, NULL), HG_SUCCESS);
     pair_wait_for(pair, &pair->target.handled, before + 1);
-    pair_run(pair, 20);
+    pair_until(pair, HG_Ref_get(handle) == 1);
     assert_int_equal(HG_Ref_get(handle), 1);
     assert_int_equal(pair_call(pair, handle, NULL), HG_SUCCESS);
     (void) HG_Destroy(handle);
@@ -465,7 +465,8 @@ static void counters_count_rpcs(void **state)
     pair_open(&pair, NULL);
     for (i = 0; i < 10; i++)
         pair_echo(&pair, 10);
-    pair_run(&pair, 5);
+    pair_until(&pair, side_counters(&pair.target).rpc_resp_sent_count == 10 &&
+                          side_counters(&pair.target).rpc_req_recv_active_count == 0);
     assert_int_equal(side_counters(&pair.origin).rpc_req_sent_count, 10);
     assert_int_equal(side_counters(&pair.origin).rpc_resp_recv_count, 10);
     assert_int_equal(side_counters(&pair.target).rpc_req_recv_count, 10);

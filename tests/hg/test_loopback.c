@@ -91,7 +91,7 @@ static void both_ends_count_as_one_rpc(void **state)
     handle = pair_create(&pair, 89);
     assert_int_equal(HG_Ref_get(handle), 1);
     assert_int_equal(pair_call(&pair, handle, NULL), HG_SUCCESS);
-    pair_run(&pair, 5);
+    pair_until(&pair, HG_Ref_get(handle) == 2);
     assert_int_equal(HG_Ref_get(handle), 2);
     assert_int_equal(HG_Ref_get(kept), 2);
     assert_int_equal(HG_Destroy(kept), HG_SUCCESS);
@@ -118,7 +118,7 @@ static void an_end_that_was_left_counts_alone(void **state)
     assert_int_equal(pair_call(&pair, handle, NULL), HG_SUCCESS);
     first = kept;
     assert_int_equal(pair_call(&pair, handle, NULL), HG_SUCCESS);
-    pair_run(&pair, 5);
+    pair_until(&pair, HG_Ref_get(first) == 1 && HG_Ref_get(handle) == 2);
     assert_int_equal(HG_Ref_get(first), 1);
     assert_int_equal(HG_Ref_get(handle), 2);
     assert_int_equal(HG_Destroy(first), HG_SUCCESS);

@@ -105,7 +105,7 @@ static void an_input_outlives_its_handles_destruction(void **state)
     side_respond_held(&pair->target, &in);
     pair_wait_for(pair, &outcome.count, 1);
     pair_wait_for(pair, &pair->target.responded, 1);
-    pair_run(pair, 5);
+    pair_until(pair, HG_Ref_get(held) == 1);
     assert_int_equal(HG_Ref_get(held), 1);
     blob_check(&second, 5000, 3);
     assert_int_equal(HG_Free_input(held, &second), HG_SUCCESS);
