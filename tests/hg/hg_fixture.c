@@ -186,6 +186,22 @@ void pair_wait_held(const struct pair *pair, const struct side *side, int count)
     assert_true(side->held_count >= count);
 }
 
+/* RPCs arrive in order: behind one that was answered, none of before it is on its way. */
+void pair_respond_all(struct pair *pair)
+{
+    struct blob out;
+
+    pair_echo(pair, 10);
+    pair_until(pair, side_counters(&pair->target).rpc_req_recv_active_count ==
+                         (uint64_t) pair->target.held_count);
+    blob_make(&out, 16, 2);
+    while (pair->target.held_count > 0)
+        side_respond_held(&pair->target, &out);
+    free(out.data);
+    pair_until(pair, side_counters(&pair->target).rpc_req_recv_active_count == 0);
+    assert_int_equal(pair->target.held_count, 0);
+}
+
 uint32_t pair_large(const struct pair *pair)
 {
     hg_size_t in = HG_Class_get_input_eager_size(pair->origin.hg_class);

@@ -226,9 +226,7 @@ static void deaf_transport_ends_as_soon(void **state)
         (void) HG_Free_output(handle, &out);
     }
     atomic_store(&cancel_is_deaf, false);
-    /* The last ones go with their context, if no answer comes. */
-    pair_run(pair, 10);
-    respond_all(pair);
+    pair_respond_all(pair);
     (void) HG_Destroy(handle);
 }
 
@@ -321,8 +319,7 @@ static void cancel_with_a_deadline_ends_without_the_transport(void **state)
     assert_true(now_ms() < start + 10000);
     assert_int_equal(side_ext_counters(&pair->origin).timeout_count, timeouts);
     (void) HG_Destroy(handle);
-    pair_run(pair, 20);
-    respond_all(pair);
+    pair_respond_all(pair);
 }
 
 /*
@@ -342,8 +339,7 @@ static void ends_soon(struct pair *pair, uint64_t (*wait)(struct pair *pair, uns
 
         assert_in_range(waited, least_ms, 15000);
         soon += waited < SLEEP_MS + LATE_MS;
-        pair_run(pair, 20);
-        respond_all(pair);
+        pair_respond_all(pair);
     }
     assert_int_equal(soon, 3);
 }
@@ -512,8 +508,7 @@ static void descriptor_rests_after_an_early_end(void **state)
     if (test_is_sm())
         assert_in_range(polls, 1, 20);
     (void) HG_Destroy(handle);
-    pair_run(pair, 20);
-    respond_all(pair);
+    pair_respond_all(pair);
 }
 
 static void default_is_for_new_handles(void **state)
@@ -540,8 +535,7 @@ static void default_is_for_new_handles(void **state)
     handle = pair_create(pair, RPC_HOLD);
     assert_int_equal(HG_Get_deadline(handle), 0);
     (void) HG_Destroy(handle);
-    pair_run(pair, 20);
-    respond_all(pair);
+    pair_respond_all(pair);
 }
 
 static hg_return_t forward_again(const struct hg_cb_info *info)
@@ -578,8 +572,7 @@ static void callback_may_forward_again_or_destroy(void **state)
         free(in.data);
         pair_wait_for(pair, &outcome.count, 5);
         atomic_store(&cancel_is_deaf, false);
-        pair_run(pair, 20);
-        respond_all(pair);
+        pair_respond_all(pair);
     }
 }
 

@@ -113,9 +113,10 @@ static void run(bool mute, unsigned int timeout_ms, int count)
     give_up_some(&pair, handles, mute);
     pair_until(&pair, is_settled(&pair.target, used));
     before = resources_of(&pair.target);
-    for (int i = 0; i < count; i += AT_ONCE)
+    for (int i = 0; i < count; i += AT_ONCE) {
         give_up_some(&pair, handles, mute);
-    pair_until(&pair, is_settled(&pair.target, used));
+        pair_until(&pair, is_settled(&pair.target, used));
+    }
     after = resources_of(&pair.target);
     assert_true(is_settled(&pair.target, used));
     assert_in_range(after.handles_made, 1, before.handles_made + AT_ONCE);
