@@ -72,10 +72,11 @@ endfunction()
 # which nothing is as in shared memory.
 #
 # RANKS: where peers have to be ranks of one MPI job, mpiexec starts so many of transport_peer with
-# it. WITHOUT: over that one an entry says why the test is left out.
+# it. WITHOUT: over that one an entry says why the test is left out. COST: what takes longest begins
+# first.
 function(amalgam_add_test)
     cmake_parse_arguments(PARSE_ARGV 0 arg "INTERNAL;LOOP;EACH_TRANSPORT"
-        "NAME;TIMEOUT;PROCESSORS;RANKS"
+        "NAME;TIMEOUT;PROCESSORS;RANKS;COST"
         "SOURCES;LIBS;LABELS;ARGS;ENV;DEPENDS;DEFINITIONS;TRANSPORTS;WITHOUT")
     amalgam_check_arguments(amalgam_add_test "${arg_SOURCES}" "${arg_UNPARSED_ARGUMENTS}")
     if(NOT arg_LIBS)
@@ -105,17 +106,23 @@ function(amalgam_add_test)
     elseif(NOT arg_TRANSPORTS)
         set(arg_TRANSPORTS na+sm)
     endif()
+    set(transports)
+    foreach(transport ${arg_TRANSPORTS})
+        if(transport STREQUAL "na+sm" OR transport IN_LIST AMALGAM_TEST_TRANSPORTS)
+            list(APPEND transports ${transport})
+        endif()
+    endforeach()
     if(AMALGAM_SANITIZE MATCHES "thread" AND NOT "tools" IN_LIST arg_LABELS)
         amalgam_has_threads(has_threads ${arg_SOURCES})
         if(NOT has_threads)
-            list(GET arg_TRANSPORTS 0 arg_TRANSPORTS)
+            list(SUBLIST transports 0 1 transports)
             set(arg_LOOP OFF)
         endif()
     endif()
-    foreach(transport ${arg_TRANSPORTS})
+    foreach(transport ${transports})
         if(transport STREQUAL "na+sm")
             amalgam_add_test_entry(${arg_NAME} "${arg_LABELS}" "${arg_ENV}")
-        elseif(transport IN_LIST AMALGAM_TEST_TRANSPORTS)
+        else()
             amalgam_add_test_entry(${arg_NAME}.${transport} "${arg_LABELS};${transport}"
                 "${arg_ENV};AMALGAM_TEST_INIT=${transport}")
         endif()
@@ -148,6 +155,9 @@ macro(amalgam_add_test_entry entry labels environment)
         ENVIRONMENT "${AMALGAM_TEST_ENVIRONMENT};${environment}" SKIP_RETURN_CODE 77)
     if(arg_PROCESSORS)
         set_tests_properties(${entry} PROPERTIES PROCESSORS ${arg_PROCESSORS})
+    endif()
+    if(arg_COST)
+        set_tests_properties(${entry} PROPERTIES COST ${arg_COST})
     endif()
     if("${labels}" MATCHES "mpi[+]dynamic")
         amalgam_with_ompi_server(${entry} "${AMALGAM_TEST_ENVIRONMENT};${environment}")

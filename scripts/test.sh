@@ -84,7 +84,7 @@ release() {
 fuzz() {
     local out="build/fuzz.out" status=0
     mkdir -p build
-    FUZZ_JOBS=$((4 * jobs)) scripts/fuzz.sh 30 | tee "$out" || status=1
+    FUZZ_JOBS=$((3 * jobs)) scripts/fuzz.sh 30 | tee "$out" || status=1
     counts=$(awk '$NF == "passed" { count++; sum += $2 }
         END { printf "%d targets, %d inputs", count, sum }' "$out")
     [ $status -eq 0 ] || findings+=$(fuzz_findings "$out")$'\n'
