@@ -170,34 +170,23 @@ void pair_progress(const struct pair *pair)
 
 void pair_wait_for(const struct pair *pair, const atomic_int *counter, int value)
 {
-    uint64_t end = now_ms() + WAIT_MS;
-
-    while (atomic_load(counter) < value && now_ms() < end)
-        pair_progress(pair);
+    pair_until(pair, atomic_load(counter) >= value);
     assert_int_equal(atomic_load(counter), value);
 }
 
 void pair_wait_held(const struct pair *pair, const struct side *side, int count)
 {
-    uint64_t end = now_ms() + WAIT_MS;
-
-    while (side->held_count < count && now_ms() < end)
-        pair_progress(pair);
+    pair_until(pair, side->held_count >= count);
     assert_true(side->held_count >= count);
 }
 
 /* RPCs arrive in order: behind one that was answered, none of before it is on its way. */
 void pair_respond_all(struct pair *pair)
 {
-    struct blob out;
-
     pair_echo(pair, 10);
     pair_until(pair, side_counters(&pair->target).rpc_req_recv_active_count ==
                          (uint64_t) pair->target.held_count);
-    blob_make(&out, 16, 2);
-    while (pair->target.held_count > 0)
-        side_respond_held(&pair->target, &out);
-    free(out.data);
+    side_respond_all(&pair->target, 16);
     pair_until(pair, side_counters(&pair->target).rpc_req_recv_active_count == 0);
     assert_int_equal(pair->target.held_count, 0);
 }
@@ -273,6 +262,16 @@ void side_respond_held(struct side *side, void *out)
     handle = side->held[--side->held_count];
     assert_int_equal(HG_Respond(handle, respond_done, side, out), HG_SUCCESS);
     assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
+}
+
+void side_respond_all(struct side *side, uint32_t size)
+{
+    struct blob out;
+
+    blob_make(&out, size, 2);
+    while (side->held_count > 0)
+        side_respond_held(side, &out);
+    free(out.data);
 }
 
 struct hg_diag_counters side_counters(const struct side *side)

@@ -125,7 +125,10 @@ void pair_echo(const struct pair *pair, uint32_t size);
 /* Respond to the first held handle and forget it. */
 void side_respond_held(struct side *side, void *out);
 
-/* The same for all, those of RPCs that were taken back included, which may come later than that. */
+/* Respond to all held handles with a blob of that size. */
+void side_respond_all(struct side *side, uint32_t size);
+
+/* The same at the target, and to RPCs that were taken back, which may arrive later than that. */
 void pair_respond_all(struct pair *pair);
 
 struct hg_diag_counters side_counters(const struct side *side);

@@ -125,7 +125,6 @@ static void *cancel_thread(void *arg)
     return NULL;
 }
 
-/* Respond to what arrived before its origin gave it up. */
 static void other_thread_may_cancel(void **state)
 {
     struct pair *pair = *state;

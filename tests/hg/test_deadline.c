@@ -98,18 +98,6 @@ static hg_handle_t forward_held(struct pair *pair, struct outcome *outcome, unsi
     return handle;
 }
 
-/* Respond to all that is held; to nobody, if its origin does not wait any more. */
-static void respond_all(struct pair *pair)
-{
-    struct blob out;
-
-    blob_make(&out, 16, 2);
-    while (pair->target.held_count > 0)
-        side_respond_held(&pair->target, &out);
-    free(out.data);
-    pair_run(pair, 10);
-}
-
 /* The context is seen to once, and the RPC has ended. */
 static void ends_now(const struct side *side, const struct outcome *outcome, hg_return_t ret)
 {
@@ -182,7 +170,7 @@ static void rpc_ends_when_its_time_is_over(void **state)
     assert_int_equal(HG_Get_output(handle, &out), HG_FAULT);
     assert_int_equal(HG_Ref_get(handle), 1);
     assert_true(HG_Addr_cmp(pair->origin.hg_class, HG_Get_info(handle)->addr, pair->addr));
-    respond_all(pair);
+    pair_respond_all(pair);
     assert_int_equal(atomic_load(&outcome.count), 1);
     (void) HG_Destroy(handle);
 }
@@ -243,9 +231,8 @@ static void late_answer_finds_its_receive_and_is_dropped(void **state)
     pair_wait_for(pair, &outcome.count, 1);
     assert_int_equal(outcome.ret, HG_TIMEOUT);
     (void) HG_Destroy(handle);
-    respond_all(pair);
-    for (int i = 0; i < 100 && side_ext_counters(&pair->origin).late_response_count == late; i++)
-        pair_run(pair, 10);
+    side_respond_all(&pair->target, 16);
+    pair_until(pair, side_ext_counters(&pair->origin).late_response_count > late);
     /* Those of the test before may come, too. */
     assert_true(side_ext_counters(&pair->origin).late_response_count > late);
     atomic_store(&cancel_is_deaf, false);
@@ -588,7 +575,6 @@ static void rpc_to_self_ends_in_time(void **state)
     assert_int_equal(HG_Addr_self(pair.origin.hg_class, &pair.addr), HG_SUCCESS);
     for (int i = 0; i < 3; i++) {
         const unsigned int deadline = i == 0 ? 20 : 300; /* time for the handler to run */
-        struct blob out;
 
         atomic_store(&outcome.count, 0);
         handle = forward_held(&pair, &outcome, deadline);
@@ -601,10 +587,7 @@ static void rpc_to_self_ends_in_time(void **state)
             assert_int_equal(HG_Progress(pair.origin.context, 0), HG_SUCCESS);
         pair_wait_for(&pair, &outcome.count, 1);
         assert_int_equal(outcome.ret, HG_TIMEOUT);
-        blob_make(&out, 16, 2);
-        while (pair.origin.held_count > 0)
-            side_respond_held(&pair.origin, &out);
-        free(out.data);
+        side_respond_all(&pair.origin, 16);
         pair_run(&pair, 5);
         assert_int_equal(pair.origin.held_count, 0);
         assert_int_equal(atomic_load(&outcome.count), 1);

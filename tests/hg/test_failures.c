@@ -292,6 +292,7 @@ static void cancel_while_a_request_is_started(void **state)
         pair_respond_all(pair);
         assert_int_equal(outcome.count, 1);
         (void) HG_Destroy(canceling);
+        pair_echo(pair, 12);
     }
 }
 
