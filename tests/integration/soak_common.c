@@ -87,3 +87,15 @@ int soak_descriptors(void)
 {
     return test_count("/proc/self/fd");
 }
+
+int soak_descriptors_at_rest(const char *init_string)
+{
+    hg_class_t *hg_class = HG_Init(init_string, false);
+    hg_context_t *context = hg_class != NULL ? HG_Context_create(hg_class) : NULL;
+
+    if (context != NULL)
+        (void) HG_Context_destroy(context);
+    if (hg_class != NULL)
+        (void) HG_Finalize(hg_class);
+    return soak_descriptors();
+}

@@ -10,6 +10,10 @@
 
 #define LAST_MS 30000 /* until the last operation has ended, at most */
 
+#define INIT_MAX \
+    (sizeof(((struct soak_options *) 0)->init) + sizeof(((struct soak_options *) 0)->faults) + 16)
+
+static void origin_init_string(const struct soak_options *options, char *init);
 static bool origin_open(struct soak *soak);
 static bool origin_open_class(struct soak *soak);
 static bool origin_slots(struct soak *soak);
@@ -27,16 +31,13 @@ static void origin_close(struct soak *soak);
 bool soak_origin_run(const struct soak_options *options, struct soak_report *report)
 {
     struct soak soak = {.options = options, .report = report, .random = options->seed};
+    char init[INIT_MAX];
     int descriptors;
     bool ok;
 
-    /* What the transport's library opens once for the process is not counted. */
-    if (!origin_open_class(&soak))
-        return false;
-    origin_close(&soak);
+    origin_init_string(options, init);
+    descriptors = soak_descriptors_at_rest(init);
     report->is_closed = true;
-    descriptors = soak_descriptors();
-
     soak.slot_count = options->window + options->peers;
     soak.record_count = 2 * (options->rpcs + options->bulks) + 65536;
     soak.records = calloc(soak.record_count, sizeof(*soak.records));
@@ -56,6 +57,15 @@ bool soak_origin_run(const struct soak_options *options, struct soak_report *rep
     return ok;
 }
 
+static void origin_init_string(const struct soak_options *options, char *init)
+{
+    const bool is_fault = options->faults[0] != '\0';
+
+    (void) snprintf(init, INIT_MAX, "%s%s%s%s%s", is_fault ? "fault+" : "", options->init,
+                    is_fault && strstr(options->init, "://") == NULL ? "://" : "",
+                    is_fault ? "?" : "", options->faults);
+}
+
 static bool origin_open(struct soak *soak)
 {
     if (!origin_open_class(soak) || !origin_slots(soak))
@@ -73,13 +83,9 @@ static bool origin_open(struct soak *soak)
 
 static bool origin_open_class(struct soak *soak)
 {
-    const struct soak_options *options = soak->options;
-    const bool is_fault = options->faults[0] != '\0';
-    char init[sizeof(options->init) + sizeof(options->faults) + 16];
+    char init[INIT_MAX];
 
-    (void) snprintf(init, sizeof(init), "%s%s%s%s%s", is_fault ? "fault+" : "", options->init,
-                    is_fault && strstr(options->init, "://") == NULL ? "://" : "",
-                    is_fault ? "?" : "", options->faults);
+    origin_init_string(soak->options, init);
     soak->hg_class = HG_Init(init, false);
     if (soak->hg_class == NULL)
         return false;

@@ -37,7 +37,6 @@ struct move {
     hg_bulk_t local;
 };
 
-static int descriptors_after_first_class(const char *init_string);
 static bool target_open(struct target *target, const char *init_string);
 static bool target_expose(struct target *target, unsigned char **memory, hg_size_t size,
                           uint8_t flags, hg_bulk_t *bulk);
@@ -58,7 +57,7 @@ static void move_end(struct move *move, hg_return_t status);
 int soak_target_main(const char *init_string, uint64_t generation, uint64_t places)
 {
     struct target *target = calloc(1, sizeof(*target));
-    const int descriptors = descriptors_after_first_class(init_string);
+    const int descriptors = soak_descriptors_at_rest(init_string);
     int code;
 
     if (target == NULL)
@@ -74,16 +73,6 @@ int soak_target_main(const char *init_string, uint64_t generation, uint64_t plac
     code = target_close(target, descriptors);
     free(target);
     return code;
-}
-
-/* What the transport's library opens once for the process is not counted. */
-static int descriptors_after_first_class(const char *init_string)
-{
-    hg_class_t *hg_class = HG_Init(init_string, false);
-
-    if (hg_class != NULL)
-        (void) HG_Finalize(hg_class);
-    return soak_descriptors();
 }
 
 static bool target_open(struct target *target, const char *init_string)
