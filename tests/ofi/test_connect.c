@@ -8,11 +8,10 @@
 #include "ofi_side.h"
 
 #include "kit/plugin_host.h"
+#include "test_listen.h"
 
-#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -69,20 +68,6 @@ static void who_accepts_nobody_is_given_up(void **state)
     side_close(&target);
 }
 
-/* Returns the descriptor. */
-static int listen_locally(char *name, size_t size)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-    assert_int_equal(bind(fd, (struct sockaddr *) &address, length), 0);
-    assert_int_equal(listen(fd, 64), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *) &address, &length), 0);
-    (void) snprintf(name, size, "127.0.0.1:%u", ntohs(address.sin_port));
-    return fd;
-}
-
 /* As one whose process is gone, with a reset. Returns how many there were. */
 static unsigned int accept_and_close(int fd)
 {
@@ -106,7 +91,7 @@ static void who_closes_at_once_is_not_hammered(void **state)
     struct side origin;
     char name[32];
     uint64_t end;
-    int fd = listen_locally(name, sizeof(name));
+    int fd = test_listen(name, sizeof(name), 64);
 
     (void) state;
     side_open_as(&origin, "tcp", true, 0);

@@ -4,9 +4,9 @@
 
 #include "ucx_message.h"
 
-#include <arpa/inet.h>
+#include "test_listen.h"
+
 #include <errno.h>
-#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -169,20 +169,6 @@ static void a_refused_key_is_not_malformed(void **state)
     }
 }
 
-/* A socket where nobody is, and its name. */
-static int listen_at(char name[KIT_NAME_MAX])
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t size = sizeof(address);
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    assert_int_equal(bind(listener, (struct sockaddr *) &address, size), 0);
-    assert_int_equal(listen(listener, 8), 0);
-    assert_int_equal(getsockname(listener, (struct sockaddr *) &address, &size), 0);
-    (void) snprintf(name, KIT_NAME_MAX, "127.0.0.1:%d", ntohs(address.sin_port));
-    return listener;
-}
-
 static int accept_from(struct side *side, int listener)
 {
     const uint64_t end = kit_host->clock_ns() + WAIT_NS;
@@ -220,7 +206,7 @@ static void check_calls(const struct keys *keys, uint32_t calls)
 {
     uint8_t challenge[UCX_CHALLENGE], heard[2][UCX_HELLO_HEAD], refusal[UCX_HELLO_HEAD];
     char name[KIT_NAME_MAX];
-    int listener = listen_at(name);
+    int listener = test_listen(name, sizeof(name), 8);
     struct side side, as;
     struct pending *send;
 
@@ -268,7 +254,7 @@ static void who_has_no_share_hears_nothing(void **state)
 {
     uint8_t challenge[UCX_CHALLENGE], byte;
     char name[KIT_NAME_MAX];
-    int listener = listen_at(name), fd;
+    int listener = test_listen(name, sizeof(name), 8), fd;
     struct ucx_channel called = {0};
     struct pending *send;
     struct side side;
