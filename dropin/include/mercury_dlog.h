@@ -50,8 +50,8 @@ struct hg_dlog {
     TAILQ_HEAD(, hg_dlog_dcount32) cnts32; /* counters of 32 bits, */
     TAILQ_HEAD(, hg_dlog_dcount64) cnts64; /* and of 64 */
     struct hg_dlog_entry *le;              /* records */
-    unsigned int lesize;                   /* room for so many */
-    int leloop;                            /* overwrite the oldest one when there is no room */
+    unsigned int lesize;                   /* records that it takes */
+    int leloop;                            /* overwrite the oldest one when it is full */
     unsigned int lefree;                   /* where the next one goes */
     unsigned int leadds;                   /* how many there are */
     int lestop;                            /* take no more */

@@ -11,6 +11,9 @@
 
 #define INFO_GUARD 64u
 
+/* Polls that have completed nothing for so long may be rarer. */
+#define IDLE_NS UINT64_C(500000000)
+
 static int32_t class_initialize(struct conf_end *end, const struct na_plugin_init *init,
                                 size_t info_size);
 static void spoil(void *memory, size_t size);
@@ -179,13 +182,13 @@ uint64_t conf_polled(void)
 void conf_pause(void)
 {
     static _Thread_local uint64_t last, since;
-    const uint64_t now = conf_now_ms(), total = conf_polled();
+    const uint64_t now = tool_clock_ns(), total = conf_polled();
 
     if (total != last || since == 0) {
         last = total;
         since = now;
     }
-    tool_clock_sleep_ms(now - since < CONF_IDLE_MS ? 0 : 1);
+    tool_clock_sleep_ms(now - since < IDLE_NS ? 0 : 1);
 }
 
 /* A thread that waits for a processor between the two has one of them from before. */

@@ -18,7 +18,6 @@
 
 /* Long enough for anything that happens at all; of the time of conf_now_ms(). */
 #define CONF_WAIT_MS (10000u * conf_patience)
-#define CONF_IDLE_MS 500u
 
 struct conf_end {
     struct na_plugin_class *na_class;
