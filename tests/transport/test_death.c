@@ -442,7 +442,7 @@ static void transfers_go_to_the_next_one_at_its_address(void **state)
     child_start(&next, child.address, "plain");
     assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &again), NA_SUCCESS);
     /* The first words to it may meet the end of the old connection. */
-    for (int i = 0; i < 100 && ret != NA_SUCCESS; i++) {
+    for (uint64_t until = now_ms() + TEST_WAIT_MS; ret != NA_SUCCESS && now_ms() < until;) {
         size = sizeof(packed);
         ret = end_command(&end, again, PEER_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size);
     }
