@@ -111,9 +111,9 @@ static void lookup_ends_when_its_time_is_over(void **state)
     unsigned int count;
 
     atomic_store(&hanging, true);
-    start(pair, &found, 20, NULL);
+    start(pair, &found, 500, NULL);
     assert_int_equal(HG_Progress(pair->origin.context, 0), HG_TIMEOUT);
-    (void) usleep(25000);
+    (void) usleep(505000);
     assert_int_equal(HG_Progress(pair->origin.context, 0), HG_SUCCESS);
     assert_int_equal(HG_Trigger(pair->origin.context, 0, 1, &count), HG_SUCCESS);
     assert_int_equal(atomic_load(&found.outcome.count), 1);

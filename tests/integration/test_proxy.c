@@ -295,6 +295,15 @@ static void send_until_received(struct side *from, struct side *to, na_addr_t *a
     assert_int_equal(into->ret, NA_SUCCESS);
 }
 
+/* What was sent again may have come twice: what comes after it is received instead. */
+static void pass_over(struct side *side, struct work *work, const char *text)
+{
+    if (!work->is_done || strcmp(work->buf, text) != 0)
+        return;
+    NA_Op_destroy(side->na_class, work->op);
+    receive(side, work);
+}
+
 struct pair {
     struct side from, to;
     struct proxy proxy;
@@ -338,7 +347,10 @@ static void without_a_key_it_is_believed(void **state)
     assert_string_equal(work.buf, "hello");
     work_end(&pair.to, &work);
     receive(&pair.to, &work);
-    send_until_received(&pair.from, &pair.to, pair.addr, EDIT, &work);
+    do {
+        pass_over(&pair.to, &work, "hello");
+        send_until_received(&pair.from, &pair.to, pair.addr, EDIT, &work);
+    } while (strcmp(work.buf, "hello") == 0);
     assert_int_equal(work.buf[0], 'P');
     assert_true(pair.proxy.edited >= 1);
     work_end(&pair.to, &work);
@@ -365,6 +377,7 @@ static void with_a_key_it_is_not(void **state)
     while (!work.is_done || side_refused(&pair.to) == 0) {
         run(&pair.from);
         run(&pair.to);
+        pass_over(&pair.to, &work, "hello");
     }
     assert_string_equal(work.buf, REPEAT);
     assert_true(pair.proxy.repeated >= 1);
