@@ -111,9 +111,9 @@ static pid_t target_start(rlim_t descriptors, struct place *place, int *life_p)
         (void) fcntl(life_pipe[0], F_SETFL, O_NONBLOCK);
         serve(descriptors, place_pipe[1], life_pipe[0]);
     }
+    (void) close(place_pipe[1]); /* the end of the process is the end of the pipe */
     assert_int_equal(read(place_pipe[0], place, sizeof(*place)), sizeof(*place));
-    for (int i = 0; i < 2; i++)
-        (void) close(place_pipe[i]);
+    (void) close(place_pipe[0]);
     (void) close(life_pipe[0]);
     *life_p = life_pipe[1];
     return pid;
@@ -195,7 +195,7 @@ static void progress_all(struct end *ends, int count)
 static int send_all(struct end *ends, int origins, na_addr_t **addrs, const bool *which,
                     bool *served)
 {
-    const uint64_t size = SIZE;
+    const uint64_t size = SIZE, limit = now_ms() + WAIT_MS;
     struct event events[ORIGINS];
     na_op_id_t *ops[ORIGINS];
     char buf[SIZE] = "knock";
@@ -213,8 +213,8 @@ static int send_all(struct end *ends, int origins, na_addr_t **addrs, const bool
                          NA_SUCCESS);
     }
     for (int i = 0; i < origins; i++) {
-        for (int k = 0; ops[i] != NULL && events[i].done == 0; k++) {
-            assert_true(k < 200000);
+        while (ops[i] != NULL && events[i].done == 0) {
+            assert_true(now_ms() < limit);
             progress_all(ends, origins);
         }
         served[i] = ops[i] != NULL && events[i].ret == NA_SUCCESS;
@@ -260,10 +260,11 @@ static void callers_that_say_nothing_shut_nobody_out(void **state)
 {
     struct end ends[HONEST];
     na_addr_t *addrs[HONEST];
-    bool served[HONEST];
+    bool waits[HONEST], served[HONEST];
+    const uint64_t limit = now_ms() + WAIT_MS;
     struct place place;
     pid_t pid, silent;
-    int life, open;
+    int life, open, count = 0;
 
     (void) state;
     pid = target_start(LIMIT, &place, &life);
@@ -278,8 +279,15 @@ static void callers_that_say_nothing_shut_nobody_out(void **state)
     for (int i = 0; i < HONEST; i++) {
         end_open(&ends[i], INIT, NULL);
         assert_int_equal(NA_Addr_lookup(ends[i].na_class, place.address, &addrs[i]), NA_SUCCESS);
+        waits[i] = true;
     }
-    assert_int_equal(send_all(ends, HONEST, addrs, NULL, served), HONEST);
+    /* One that gets no processor for a tenth of a second says nothing, either, and calls again. */
+    while (count < HONEST && now_ms() < limit) {
+        count += send_all(ends, HONEST, addrs, waits, served);
+        for (int i = 0; i < HONEST; i++)
+            waits[i] = waits[i] && !served[i];
+    }
+    assert_int_equal(count, HONEST);
     assert_int_equal(kill(silent, SIGKILL), 0);
     assert_int_equal(waitpid(silent, NULL, 0), silent);
     for (int i = 0; i < HONEST; i++) {
