@@ -523,10 +523,7 @@ static void acknowledgement_is_retried(void **state)
 /* Let the send that was kept back complete, as its transport would. */
 static void late_release(struct pair *pair)
 {
-    int i;
-
-    for (i = 0; i < 1000 && !late.has_ended; i++)
-        pair_progress(pair);
+    pair_until(pair, late.has_ended);
     assert_true(late.has_ended);
     late.has_ended = false;
     late.callback(&late.info);
