@@ -11,8 +11,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#define SESSION_HELLO_MS    1000u /* for a successor of a dead process to answer */
-#define SESSION_CLOSED_MS   5000u /* after a BYE, for the peer to be opened again */
+#define SESSION_NEXT_MS     5000u /* for another process at its address to answer */
 #define SESSION_IDLE_TICKS  16u
 #define SESSION_CHECKS_TICK 64u /* processes looked up in one tick, about */
 #define SESSION_IDLE_SWEEPS 64u /* silence after which an idle peer gets a HELLO */
@@ -137,14 +136,14 @@ static void peer_check(struct kit_peer *peer, uint64_t elapsed_ms)
         return;
     peer->silent_ms += (uint32_t) (KIT_SESSION_TICK_NS / 1000000);
     if (peer_is_due(peer) && peer_died(peer) &&
-        (peer->phase == KIT_PEER_READY || peer->silent_ms > SESSION_HELLO_MS)) {
+        (peer->phase == KIT_PEER_READY || peer->silent_ms > SESSION_NEXT_MS)) {
         if (peer->is_suspect)
             kit_peer_failed(peer, NA_PLUGIN_HOSTUNREACH, "its process has ended");
         else
             peer->is_suspect = true;
         return;
     }
-    if (peer->has_closed && peer->phase != KIT_PEER_READY && peer->silent_ms > SESSION_CLOSED_MS) {
+    if (peer->has_closed && peer->phase != KIT_PEER_READY && peer->silent_ms > SESSION_NEXT_MS) {
         kit_peer_failed(peer, NA_PLUGIN_HOSTUNREACH, "it has closed and does not answer");
         return;
     }
