@@ -60,6 +60,7 @@ missing_packages() {
             command -v lintian >/dev/null || echo lintian
             command -v mmdebstrap >/dev/null || echo mmdebstrap
             command -v rpmbuild >/dev/null || echo rpm
+            command -v cpio >/dev/null || echo cpio
             ;;
         verbs)
             command -v qemu-system-x86_64 >/dev/null || echo qemu-system-x86
@@ -81,11 +82,11 @@ missing_packages() {
             has_module libzmq || echo libzmq3-dev
             has_header nng/nng.h || echo libnng-dev
             ;;
-        docs)
-            command -v doxygen >/dev/null || echo doxygen
+        docs) command -v doxygen >/dev/null || echo doxygen ;;
+        pictures)
+            command -v dot >/dev/null || echo graphviz
             command -v python3 >/dev/null || echo python3-minimal
             ;;
-        pictures) command -v dot >/dev/null || echo graphviz ;;
         words) command -v codespell >/dev/null || echo codespell ;;
         format) command -v clang-format >/dev/null || echo clang-format ;;
         esac

@@ -54,7 +54,8 @@ build_deb() {
     (cd "$work/deb" && ls ./*.deb)
     lintian --allow-root --fail-on error "$work"/deb/*.changes || die "lintian finds errors"
     build_client
-    check_pages
+    dpkg-deb -x "$work"/deb/libamalgam-doc_*.deb "$work/deb/doc"
+    check_pages "$work/deb/doc" libamalgam-doc
 }
 
 # A program, by what the packages put into the file system alone.
@@ -72,11 +73,14 @@ build_client() {
     ) || die "no program can be built with libamalgam-dev"
 }
 
-# What pages link to is in the package that has them, as it is named there.
+# Usage: check_pages <folder> <package>; the folder has what the package puts into the file system. What pages link
+# to is there, as it is named there, and so are the site and a manual page.
 check_pages() {
-    local prefix="$work/deb/doc"
-    dpkg-deb -x "$work"/deb/libamalgam-doc_*.deb "$prefix"
-    bash tests/docs/check.sh links "$prefix/usr/share/doc/libamalgam-doc" || die "pages of libamalgam-doc link to nothing"
+    local file
+    bash tests/docs/check.sh links "$1/usr/share/doc/$2" || die "pages of $2 link to nothing"
+    for file in "$1/usr/share/doc/$2/html/index.html" "$1"/usr/share/man/man3/HG_Forward.3*; do
+        [ -s "$file" ] || die "$2 has no ${file#"$1"}"
+    done
 }
 
 try_in_clean_root() {
@@ -107,6 +111,9 @@ build_rpm() {
     rpm -qp --requires "$work"/rpm/RPMS/*/amalgam-plugin-sm-*.rpm >"$work/rpm/requires"
     grep -qx 'amalgam-plugin-abi-1' "$work/rpm/requires" ||
         die "amalgam-plugin-sm does not require amalgam-plugin-abi-1"
+    mkdir "$work/rpm/doc"
+    rpm2cpio "$work"/rpm/RPMS/noarch/amalgam-doc-*.rpm | cpio -idm --quiet -D "$work/rpm/doc"
+    check_pages "$work/rpm/doc" amalgam-doc
     (cd "$work/rpm" && ls RPMS/*/*.rpm SRPMS/*.rpm)
 }
 

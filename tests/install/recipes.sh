@@ -182,14 +182,32 @@ no_lists_of_files() {
     done
 }
 
-# Pages link to each other, so the .deb and the .rpm take the folder of them whole.
+# Pages link to each other, so the .deb and the .rpm take the folder of them whole, and the site and the manual pages that
+# scripts/docs.sh makes.
 pages() {
-    local folder
-    folder=$(sed -nE 's/.*-DCMAKE_INSTALL_DOCDIR=([^ ]+).*/usr\/\1/p' $rules)
-    expect "$rules does not say where pages are installed" test -n "$folder"
-    expect "packaging/debian/${folder##*/}.install does not take all of $folder" \
-        grep -qxF -e "$folder" "packaging/debian/${folder##*/}.install"
-    expect "$spec does not take all pages" grep -qxF '%doc %{_datadir}/doc/amalgam' $spec
+    local recipe folder list
+    for recipe in $rules $spec; do
+        expect "$recipe does not say where pages are installed" test -n "$(folder_of_pages $recipe)"
+        expect "$recipe does not make the site" grep -qE '^\s*scripts/docs\.sh build/docs$' $recipe
+    done
+    folder=$(folder_of_pages $rules)
+    list=packaging/debian/${folder##*/}
+    expect "$list.install does not take all of usr/$folder" grep -qxF -e "usr/$folder" "$list.install"
+    expect "$list.docs does not take the site" grep -qxF 'build/docs/html' "$list.docs"
+    expect "$list.manpages does not take the manual pages" grep -qxF 'build/docs/man/man3/*.3' "$list.manpages"
+
+    folder=$(folder_of_pages $spec)
+    list="%{_datadir}/${folder#share/}"
+    sed -n '/^%files doc$/,/^$/p' $spec >"$scratch/doc"
+    expect "$spec does not take all of $list" grep -qxF "%doc $list" "$scratch/doc"
+    expect "$spec does not take the manual pages" grep -qxF '%{_mandir}/man3/*' "$scratch/doc"
+    expect "$spec does not put the site into $list" grep -qxF "cp -r build/docs/html %{buildroot}$list/" $spec
+    expect "$spec does not put the manual pages into man3" grep -qxF 'cp -r build/docs/man/man3 %{buildroot}%{_mandir}/' $spec
+}
+
+# Usage: folder_of_pages <recipe>; prints it, in the prefix
+folder_of_pages() {
+    sed -nE 's/.*-DCMAKE_INSTALL_DOCDIR=([^ ]+).*/\1/p' "$1"
 }
 
 scratch=$(mktemp -d)
