@@ -53,6 +53,8 @@ versions() {
     [ -n "$version" ] || fail "CMakeLists.txt states no version"
     expect "$spack: its newest version is not $version" \
         test "$(sed -nE 's/^ +version\("([^"]+)".*/\1/p' $spack | head -n 1)" = "$version"
+    expect "$spack has no address of the class's own for $version, without which Spack looks for no archive" \
+        grep -qE "^    url = .*/amalgam-$version\.tar\.gz\"" $spack
     expect "$easyconfig is not of version $version" grep -qx "version = '$version'" "$easyconfig"
     expect "the name of $easyconfig is not of version $version" \
         test "${easyconfig#packaging/easybuild/Amalgam-"$version"-}" != "$easyconfig"

@@ -13,9 +13,10 @@ class Amalgam(CMakePackage):
 
     license("BSD-3-Clause")
 
-    # There is no address to load it from: an archive of the tree in the current folder, or
-    # `spack dev-build` in the tree itself.
+    # There is no address to load it from: an archive of the tree in a mirror or in the current
+    # folder, or `spack dev-build` in the tree itself.
     manual_download = True
+    url = f"file://{os.getcwd()}/amalgam-1.1.0.tar.gz"  # Spack puts in the version that it wants
 
     version("1.1.0")
 
@@ -44,8 +45,12 @@ class Amalgam(CMakePackage):
     # Its headers for the preprocessor, which clients of Mercury's macros use.
     depends_on("boost", when="+mercury", type=("build", "link", "run"))
 
-    def url_for_version(self, version):
-        return f"file://{os.getcwd()}/amalgam-{version}.tar.gz"
+    @property
+    def download_instr(self):
+        return (
+            f"No mirror and no current folder has amalgam-{self.version}.tar.gz. "
+            "Amalgam's docs/packages.md says how it is made of the tree."
+        )
 
     def cmake_args(self):
         return [
@@ -65,3 +70,13 @@ class Amalgam(CMakePackage):
         if not self.spec.satisfies("+mpi"):
             return "OFF"
         return "openmpi" if self.spec["mpi"].name == "openmpi" else "mpich"
+
+    def test_endpoints(self):
+        """Over each transport that needs no launcher, hg_info copies data from an endpoint to another."""
+        if self.spec.satisfies("~tools"):
+            raise SkipTest("hg_info is installed by +tools")
+        hg_info = Executable(self.prefix.bin.hg_info)
+        for init, variant in ("na+sm", None), ("ofi+tcp", "+ofi"), ("ucx+tcp", "+ucx"), ("bmi+tcp", "+bmi"):
+            if variant is None or self.spec.satisfies(variant):
+                with test_part(self, "test_endpoints_" + init.replace("+", "_"), purpose=init):
+                    hg_info("--check", init)
