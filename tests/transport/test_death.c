@@ -64,6 +64,20 @@ static void start_living(struct child *child, struct end *end, na_addr_t **peer)
     ops_create(end);
 }
 
+/*
+ * A process that is killed while it writes leaves UCX's shared memory in disorder: that is
+ * replaced, and a message of this moment ends with an error.
+ */
+static void check_survivor(struct end *end, na_addr_t *peer)
+{
+    struct peer_request reply;
+    size_t size = sizeof(reply);
+
+    if (strcmp(test_init_string(), "ucx+all") == 0)
+        (void) end_command(end, peer, PEER_ECHO, 11, 12, 13, &reply, &size);
+    end_check_peer(end, peer);
+}
+
 static void start(struct child *child, struct end *end, na_addr_t **peer)
 {
     start_living(child, end, peer);
@@ -264,7 +278,7 @@ static void a_sender_that_dies_does_no_harm(void **state)
             NA_Addr_free(end.na_class, events[i].source);
         }
     }
-    end_check_peer(&end, second);
+    check_survivor(&end, second);
     NA_Addr_free(end.na_class, second);
     finish(&end, peer);
     child_stop(&other);
@@ -338,7 +352,7 @@ static void an_origin_that_dies_does_no_harm(void **state)
     mem_close(&end, mem);
     free(memory);
     assert_int_equal(NA_Addr_lookup(end.na_class, other.address, &second), NA_SUCCESS);
-    end_check_peer(&end, second);
+    check_survivor(&end, second);
     NA_Addr_free(end.na_class, second);
     finish(&end, peer);
     child_stop(&other);
