@@ -60,9 +60,9 @@ static void cable_pulled_during_rpcs_and_bulk_loses_nothing(void **state)
     at_address(origin_init, sizeof(origin_init), HOSTS_ORIGIN);
     hosts_start(&target, &origin, target_init, origin_init, NULL, 10000);
     assert_true(child_tell(&target, "open"));
-    assert_true(child_read_line(&target, address, sizeof(address), 20000));
+    assert_true(child_read_line(&target, address, sizeof(address), 60000));
     assert_true(child_tell(&origin, address));
-    assert_true(child_read_line(&origin, line, sizeof(line), 20000));
+    assert_true(child_read_line(&origin, line, sizeof(line), 60000));
     assert_string_equal(line, "running");
     usleep(500000);
     assert_true(host_cable(target.pid, false));

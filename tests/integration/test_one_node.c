@@ -35,7 +35,7 @@ static void echoes_wait_for_no_timer(const char *key)
     (void) snprintf(origin_init, sizeof(origin_init), "%s://" HOSTS_ORIGIN, transport);
     hosts_start(&target, &origin, target_init, origin_init, key, 10000);
     assert_true(child_tell(&target, "open"));
-    assert_true(child_read_line(&target, address, sizeof(address), 20000));
+    assert_true(child_read_line(&target, address, sizeof(address), 60000));
     assert_true(child_tell(&origin, address));
     assert_true(child_read_line(&origin, line, sizeof(line), 60000));
     print_message("%d echoes: %s\n", ECHOES, line);

@@ -24,7 +24,7 @@
 #define HG_WINDOW_LOW(window) (((window) + 3) / 4)
 
 /* How long stopping waits for cancelled receives. */
-#define HG_STOP_NS UINT64_C(5000000000)
+#define HG_STOP_NS UINT64_C(30000000000)
 
 static void hg_recv_released(struct hg_handle *handle);
 static void hg_recv_recycle(struct hg_handle *handle);
