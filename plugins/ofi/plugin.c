@@ -85,7 +85,7 @@ static const void *ofi_get_extension(const char *id)
  */
 static void ofi_settings_default(void)
 {
-    (void) setenv("FI_OFI_RXM_MSG_RX_SIZE", "1024", 0);
+    (void) setenv("FI_OFI_RXM_MSG_RX_SIZE", "256", 0);
     (void) setenv("FI_OFI_RXM_USE_SRX", "1", 0);
     (void) setenv("FI_SOCKETS_PE_WAITTIME", "0", 0);
     (void) setenv("FI_SOCKETS_CONN_TIMEOUT", "2000", 0);

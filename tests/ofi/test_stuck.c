@@ -32,7 +32,7 @@
 #define WAIT_NS  UINT64_C(60000000000)
 #define AGAIN_NS UINT64_C(1000000000)
 #define AT_ONCE  16
-#define BUFFERS  "32" /* of the provider, for all its connections; the plugin asks for 1024 */
+#define BUFFERS  "32" /* of the provider, for all its connections; the plugin asks for 256 */
 #define ENOUGH   80
 #define EARLY    40
 #define POLLS    64
