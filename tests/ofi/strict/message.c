@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sends and receives. The layer below has copies: a buffer is touched once it was checked. */
+
+#include "strict.h"
+
+#include <rdma/fi_tagged.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ssize_t strict_send(struct fid_ep *fid, const void *buffer, size_t size, void *descriptor,
+                           fi_addr_t address, void *context);
+static ssize_t strict_inject(struct fid_ep *fid, const void *buffer, size_t size,
+                             fi_addr_t address);
+static ssize_t strict_recv(struct fid_ep *fid, void *buffer, size_t size, void *descriptor,
+                           fi_addr_t address, void *context);
+static void strict_op_complete(struct strict_op *op, size_t size, int error);
+static int strict_op_receive(struct strict_op *op, size_t size);
+static void strict_peer_flush(struct strict_ep *ep, struct strict_peer *peer);
+static ssize_t strict_op_pass(struct strict_op *op);
+static void strict_peer_fail(struct strict_ep *ep, struct strict_peer *peer);
+static bool strict_peer_is_awaited(const struct strict_ep *ep, const struct strict_peer *peer);
+
+struct fi_ops_msg strict_msg_ops = {
+    .size = sizeof(struct fi_ops_msg),
+    .recv = strict_recv,
+    .send = strict_send,
+    .inject = strict_inject,
+};
+
+/* With room for a copy. */
+struct strict_op *strict_op_new(struct strict_ep *ep, enum strict_kind kind, size_t size)
+{
+    struct strict_op *op = strict_alloc(sizeof(*op) + size);
+
+    op->ep = ep;
+    op->kind = kind;
+    op->size = size;
+    op->next_of_ep = ep->ops;
+    op->link = &ep->ops;
+    if (op->next_of_ep != NULL)
+        op->next_of_ep->link = &op->next_of_ep;
+    ep->ops = op;
+    return op;
+}
+
+void strict_op_free(struct strict_op *op)
+{
+    *op->link = op->next_of_ep;
+    if (op->next_of_ep != NULL)
+        op->next_of_ep->link = op->link;
+    free(op);
+}
+
+/* Its endpoint is closed: the layer below may say something of it until the domain is. */
+void strict_op_leave(struct strict_op *op)
+{
+    struct strict_domain *domain = op->ep->domain;
+
+    if (op->peer != NULL) {
+        op->peer->uses--;
+        strict_peer_forget(op->ep->av, op->peer);
+    }
+    *op->link = op->next_of_ep;
+    if (op->next_of_ep != NULL)
+        op->next_of_ep->link = op->link;
+    op->ep = NULL;
+    op->next_of_ep = domain->left;
+    op->link = &domain->left;
+    if (op->next_of_ep != NULL)
+        op->next_of_ep->link = &op->next_of_ep;
+    domain->left = op;
+}
+
+/* Behind what goes to the same peer. */
+void strict_op_send(struct strict_op *op)
+{
+    struct strict_peer *peer = op->peer;
+
+    op->next = NULL;
+    if (peer->first == NULL)
+        peer->heard = strict_now();
+    *peer->end = op;
+    peer->end = &op->next;
+    peer->uses++;
+    if (op->kind != STRICT_CONTROL)
+        op->ep->sends++;
+    strict_peer_flush(op->ep, peer);
+}
+
+/* The layer below is done with it. */
+void strict_op_done(struct strict_op *op, size_t size, int error)
+{
+    struct strict_ep *ep = op->ep;
+    struct strict_peer *peer = op->peer;
+
+    if (ep == NULL) {
+        strict_op_free(op);
+        return;
+    }
+    if (op->kind == STRICT_CONTROL_IN) {
+        if (error == 0)
+            strict_control_receive(ep, op->data, size);
+        if (strict_control_post(op) != 0)
+            strict_op_free(op);
+        return;
+    }
+    if (op->kind == STRICT_CONTROL && error != 0)
+        strict_rma_fail(ep, peer, error);
+    if (op->kind != STRICT_CONTROL)
+        strict_op_complete(op, size, error);
+    strict_op_free(op);
+    if (peer != NULL) {
+        peer->uses--;
+        strict_peer_forget(ep->av, peer);
+    }
+}
+
+/* What waits for the layer below, and for peers that are gone. */
+void strict_ep_flush(struct strict_ep *ep)
+{
+    const uint64_t now = strict_now();
+
+    for (size_t i = 0; ep->av != NULL && i < ep->av->count; i++) {
+        struct strict_peer *peer = ep->av->peers[i];
+
+        if (peer == NULL)
+            continue;
+        peer->uses++;
+        strict_peer_flush(ep, peer);
+        if ((peer->first != NULL || strict_peer_is_awaited(ep, peer)) &&
+            !strict_peer_is_there(peer, now))
+            strict_peer_fail(ep, peer);
+        peer->uses--;
+        strict_peer_forget(ep->av, peer);
+    }
+}
+
+static ssize_t strict_send(struct fid_ep *fid, const void *buffer, size_t size, void *descriptor,
+                           fi_addr_t address, void *context)
+{
+    struct strict_ep *ep = (struct strict_ep *) (void *) fid;
+    struct strict_peer *peer;
+    struct strict_op *op;
+    ssize_t ret;
+
+    strict_enter(ep->domain, "fi_send");
+    strict_local_check(ep, buffer, size, descriptor, FI_SEND, "fi_send");
+    ret = strict_ep_begin(ep, address, &peer, "fi_send");
+    if (ret == 0 && size > ep->domain->profile->message)
+        ret = -FI_EMSGSIZE;
+    if (ret == 0) {
+        strict_claim(ep->domain, context, "fi_send");
+        op = strict_op_new(ep, STRICT_SEND, size);
+        op->context = context;
+        op->peer = peer;
+        memcpy(op->data, buffer, size);
+        strict_op_send(op);
+    }
+    strict_leave(ep->domain);
+    return ret;
+}
+
+static ssize_t strict_inject(struct fid_ep *fid, const void *buffer, size_t size, fi_addr_t address)
+{
+    struct strict_ep *ep = (struct strict_ep *) (void *) fid;
+    struct strict_peer *peer;
+    struct strict_op *op;
+    ssize_t ret;
+
+    if (size > ep->domain->profile->inject)
+        strict_die("fi_inject: %zu bytes, %zu can be injected", size, ep->domain->profile->inject);
+    strict_enter(ep->domain, "fi_inject");
+    ret = strict_ep_begin(ep, address, &peer, "fi_inject");
+    if (ret == 0) {
+        op = strict_op_new(ep, STRICT_INJECT, size);
+        op->peer = peer;
+        memcpy(op->data, buffer, size);
+        strict_op_send(op);
+    }
+    strict_leave(ep->domain);
+    return ret;
+}
+
+static ssize_t strict_recv(struct fid_ep *fid, void *buffer, size_t size, void *descriptor,
+                           fi_addr_t address, void *context)
+{
+    struct strict_ep *ep = (struct strict_ep *) (void *) fid;
+    struct strict_op *op;
+    ssize_t ret = -FI_EAGAIN;
+
+    (void) address;
+    strict_enter(ep->domain, "fi_recv");
+    strict_local_check(ep, buffer, size, descriptor, FI_RECV, "fi_recv");
+    if (ep->receives < ep->domain->profile->queue && !strict_chance(ep->domain, 8)) {
+        op = strict_op_new(ep, STRICT_RECEIVE, size);
+        op->context = context;
+        op->user = buffer;
+        op->descriptor = descriptor;
+        ret = fi_recv(ep->below, op->data, size, NULL, FI_ADDR_UNSPEC, op);
+        if (ret != 0)
+            strict_op_free(op);
+        else
+            strict_claim(ep->domain, context, "fi_recv");
+        ep->receives += ret == 0;
+    }
+    strict_leave(ep->domain);
+    return ret;
+}
+
+static void strict_op_complete(struct strict_op *op, size_t size, int error)
+{
+    struct strict_event event = {.context = op->context, .size = size, .error = error};
+
+    if (op->kind == STRICT_RECEIVE) {
+        op->ep->receives--;
+        event.flags = FI_MSG | FI_RECV;
+        if (error == 0)
+            event.error = strict_op_receive(op, size);
+    } else {
+        op->ep->sends--;
+        event.flags = FI_MSG | FI_SEND;
+    }
+    if (op->kind != STRICT_INJECT || error != 0)
+        strict_cq_add(op->ep->cq, &event);
+}
+
+/* Not into memory whose registration was closed since. */
+static int strict_op_receive(struct strict_op *op, size_t size)
+{
+    if (!strict_local_is_open(op->ep, op->descriptor))
+        return FI_ECANCELED;
+    memcpy(op->user, op->data, size);
+    return 0;
+}
+
+static void strict_peer_flush(struct strict_ep *ep, struct strict_peer *peer)
+{
+    (void) ep;
+    while (peer->first != NULL) {
+        struct strict_op *op = peer->first;
+        ssize_t ret = strict_op_pass(op);
+
+        if (ret == -FI_EAGAIN)
+            return;
+        peer->heard = strict_now();
+        peer->first = op->next;
+        if (peer->first == NULL)
+            peer->end = &peer->first;
+        if (ret != 0)
+            strict_op_done(op, 0, (int) -ret);
+    }
+}
+
+static ssize_t strict_op_pass(struct strict_op *op)
+{
+    if (op->kind == STRICT_CONTROL)
+        return fi_tsend(op->ep->below, op->data, op->size, NULL, op->peer->below, 0, op);
+    return fi_send(op->ep->below, op->data, op->size, NULL, op->peer->below, op);
+}
+
+/* All that waits for it. */
+static void strict_peer_fail(struct strict_ep *ep, struct strict_peer *peer)
+{
+    while (peer->first != NULL) {
+        struct strict_op *op = peer->first;
+
+        peer->first = op->next;
+        if (peer->first == NULL)
+            peer->end = &peer->first;
+        strict_op_done(op, 0, FI_EHOSTUNREACH);
+    }
+    strict_rma_fail(ep, peer, FI_EHOSTUNREACH);
+}
+
+static bool strict_peer_is_awaited(const struct strict_ep *ep, const struct strict_peer *peer)
+{
+    const struct strict_rma *rma = ep->rmas;
+
+    while (rma != NULL && rma->peer != peer)
+        rma = rma->next;
+    return rma != NULL;
+}

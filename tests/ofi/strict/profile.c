@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What each provider asks, from its manual page (fi_cxi.7, fi_opx.7, fi_gni.7, fi_efa.7). Numbers
+ * that no page has are small ones, so that what they limit is reached.
+ */
+
+#include "strict.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const struct strict_profile strict_profiles[] = {
+    /* Keys of the provider where the user knows such; regions belong to an endpoint. */
+    {.name = "cxi",
+     .provider = "cxi",
+     .device = "cxi0",
+     .format = FI_ADDR_CXI,
+     .mr_mode = FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY,
+     .key_size = 8,
+     .inject = 192,
+     .queue = 256,
+     .message = 1 << 20,
+     .regions = 1024,
+     .full = FI_ENOSPC,
+     .refused = FI_EKEYREJECTED,
+     .has_fd = true,
+     .is_deferred = true},
+    /* Keys of the user, offsets, and a context for each operation. */
+    {.name = "opx",
+     .provider = "opx",
+     .device = "opx0",
+     .format = FI_ADDR_OPX,
+     .mode = FI_CONTEXT2,
+     .key_size = 8,
+     .inject = 64,
+     .queue = 128,
+     .message = 1 << 20,
+     .regions = 4096,
+     .full = FI_ENOMEM,
+     .refused = FI_EACCES},
+    /* The registration of old, and nothing to wait on but sets. */
+    {.name = "gni",
+     .provider = "gni",
+     .device = "ipogif0",
+     .format = FI_ADDR_GNI,
+     .mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY,
+     .key_size = 8,
+     .inject = 64,
+     .queue = 64,
+     .message = 1 << 20,
+     .regions = 192,
+     .full = FI_ENOMEM,
+     .refused = FI_EACCES,
+     .is_deferred = true},
+    /* Nothing is injected, and descriptors are asked for where the user knows them. */
+    {.name = "efa",
+     .provider = "efa",
+     .device = "rdmap0s0",
+     .format = FI_ADDR_EFA,
+     .mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY,
+     .key_size = 8,
+     .queue = 64,
+     .message = 1 << 20,
+     .regions = 1024,
+     .full = FI_ENOMEM,
+     .refused = FI_EACCES,
+     .is_deferred = true},
+    /*
+     * No provider: all at once, and less of everything. Not FI_MR_ENDPOINT: its registrations are
+     * to be closed before the endpoint, those of posted receives (FI_MR_LOCAL) after it.
+     */
+    {.name = "all",
+     .provider = "strict",
+     .device = "strict0",
+     .format = FI_ADDR_GNI,
+     .mode = FI_CONTEXT2,
+     .mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY,
+     .key_size = 8,
+     .inject = 24,
+     .queue = 16,
+     .message = 65536,
+     .regions = 128,
+     .full = FI_ENOSPC,
+     .refused = FI_EACCES,
+     .has_fd = true},
+};
+
+/* The one that AMALGAM_STRICT_PROFILE names, "all" where it is not set. */
+const struct strict_profile *strict_profile(void)
+{
+    const char *name = getenv("AMALGAM_STRICT_PROFILE");
+
+    for (size_t i = 0; i < sizeof(strict_profiles) / sizeof(strict_profiles[0]); i++)
+        if (strcmp(strict_profiles[i].name, name != NULL ? name : "all") == 0)
+            return &strict_profiles[i];
+    strict_die("AMALGAM_STRICT_PROFILE is '%s', which is no profile", name);
+}
+
+/* AMALGAM_STRICT_SEED, or one that differs each time; said once, so that a run can be had again. */
+uint64_t strict_seed(void)
+{
+    static atomic_bool is_told;
+    static uint64_t seed;
+    const char *text = getenv("AMALGAM_STRICT_SEED");
+
+    if (!atomic_exchange(&is_told, true)) {
+        seed = text != NULL ? strtoull(text, NULL, 0)
+                            : (strict_now() ^ (uint64_t) getpid() << 20) & UINT32_MAX;
+        (void) fprintf(stderr, "strict provider: profile %s, AMALGAM_STRICT_SEED=%llu\n",
+                       strict_profile()->name, (unsigned long long) seed);
+    }
+    return seed;
+}
+
+/* Numbers of splitmix64. */
+uint64_t strict_random(struct strict_domain *domain)
+{
+    uint64_t value = domain->random += UINT64_C(0x9e3779b97f4a7c15);
+
+    value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return value ^ (value >> 31);
+}
+
+bool strict_chance(struct strict_domain *domain, uint32_t one_of)
+{
+    return strict_random(domain) % one_of == 0;
+}
+
+uint64_t strict_now(void)
+{
+    struct timespec now;
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
+}
+
+void strict_die(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void) fputs("strict provider: ", stderr);
+    (void) vfprintf(stderr, format, arguments);
+    (void) fputc('\n', stderr);
+    va_end(arguments);
+    abort();
+}
+
+void *strict_alloc(size_t size)
+{
+    void *memory = calloc(1, size);
+
+    if (memory == NULL)
+        strict_die("no memory");
+    return memory;
+}
