@@ -86,6 +86,8 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
             ofi_cut(na_class, NULL);
         ofi_unidentified_end(na_class, 0);
         ofi_data_stop(na_class);
+        if ((na_class->mr_mode & FI_MR_ENDPOINT) != 0) /* cxi keeps one that has registrations */
+            ofi_mem_destroy_all(na_class);
         ofi_close(&na_class->endpoint->fid);
         na_class->endpoint = NULL;
     }
