@@ -259,6 +259,13 @@ static int32_t ofi_address_resolve(const struct na_plugin_class *na_class, const
         *size = (size_t) written + 1;
         return NA_PLUGIN_SUCCESS;
     default:
+        /* libfabric reads as many bytes as addresses have, and is not told how many there are. */
+        if (strlen(name) != strlen(na_class->name)) {
+            (void) snprintf(reason, KIT_LOCATION_REASON_MAX,
+                            "it has %zu hexadecimal digits, and our own has %zu", strlen(name),
+                            strlen(na_class->name));
+            return NA_PLUGIN_INVALID_ARG;
+        }
         return ofi_address_resolve_hex(name, raw, size, reason);
     }
 }
