@@ -78,7 +78,7 @@ build_client() {
 check_pages() {
     local file
     bash tests/docs/check.sh links "$1/usr/share/doc/$2" || die "pages of $2 link to nothing"
-    for file in "$1/usr/share/doc/$2/html/index.html" "$1"/usr/share/man/man3/HG_Forward.3*; do
+    for file in "$1"/usr/share/doc/*/html/index.html "$1"/usr/share/man/man3/HG_Forward.3*; do
         [ -s "$file" ] || die "$2 has no ${file#"$1"}"
     done
 }
