@@ -17,7 +17,7 @@ template_build() {
     done < <(grep -rniE 'template' "$copy/src" "$copy/CMakeLists.txt" || true)
     "$CMAKE" -S "$copy" -B "$dir/build" -G Ninja -DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS=-Werror \
         -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_PREFIX_PATH="$AMALGAM_PREFIX" \
-        -DCONFORMANCE_FLAGS="$AMALGAM_CONFORMANCE_FLAGS" >"$dir/log" 2>&1 &&
+        -DCONFORMANCE_FLAGS="${AMALGAM_CONFORMANCE_FLAGS// /;}" >"$dir/log" 2>&1 &&
         "$CMAKE" --build "$dir/build" >>"$dir/log" 2>&1 || {
         cat "$dir/log"
         fail "it does not build"
