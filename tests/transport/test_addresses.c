@@ -156,10 +156,7 @@ static void an_address_travels_in_messages(void **state)
     assert_int_equal(end_call(&end, peers[0], message, sizeof(request) + size, &reply, &got),
                      NA_SUCCESS);
     assert_int_equal(reply, NA_SUCCESS);
-    for (uint64_t until = now_ms() + TEST_WAIT_MS;
-         end_peer_count(&end, peers[1]) == 0 && now_ms() < until;)
-        end_progress(&end, 10);
-    assert_int_equal(end_peer_count(&end, peers[1]), 1);
+    end_await_peer_count(&end, peers[1], 1);
     NA_Addr_free(end.na_class, peers[1]);
     pair_close(&children[0], &end, peers[0]);
     child_stop(&children[1]);

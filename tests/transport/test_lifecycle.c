@@ -225,15 +225,6 @@ static void a_class_closes_with_messages_unreceived(void **state)
     pair_close(&child, &end, peer);
 }
 
-static void count_is_reached(struct end *end, na_addr_t *peer, uint64_t count)
-{
-    uint64_t until = now_ms() + TEST_WAIT_MS;
-
-    while (end_peer_count(end, peer) != count && now_ms() < until)
-        end_progress(end, 1);
-    assert_int_equal(end_peer_count(end, peer), count);
-}
-
 /* Also when it is all that was ever sent on that way. */
 static void what_is_sent_before_a_class_closes_arrives(void **state)
 {
@@ -256,7 +247,7 @@ static void what_is_sent_before_a_class_closes_arrives(void **state)
         end_close(&end);
         end_open(&end, NULL, NULL);
         assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &peer), NA_SUCCESS);
-        count_is_reached(&end, peer, sent);
+        end_await_peer_count(&end, peer, sent);
     }
     pair_close(&child, &end, peer);
 }

@@ -206,6 +206,15 @@ uint64_t end_peer_count(struct end *end, na_addr_t *peer)
     return counts[0];
 }
 
+void end_await_peer_count(struct end *end, na_addr_t *peer, uint64_t count)
+{
+    uint64_t until = now_ms() + TEST_WAIT_MS;
+
+    while (end_peer_count(end, peer) != count && now_ms() < until)
+        end_progress(end, 1);
+    assert_int_equal(end_peer_count(end, peer), count);
+}
+
 na_mem_handle_t *mem_open(struct end *end, void *base, size_t size, unsigned long flags)
 {
     na_mem_handle_t *mem;

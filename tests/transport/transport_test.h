@@ -115,6 +115,9 @@ void end_check_peer(struct end *end, na_addr_t *peer);
 /* How many messages a peer counted; fails the test when they were out of order. */
 uint64_t end_peer_count(struct end *end, na_addr_t *peer);
 
+/* Until it has counted so many; fails the test after TEST_WAIT_MS. */
+void end_await_peer_count(struct end *end, na_addr_t *peer, uint64_t count);
+
 /* Memory of this process that is registered. */
 na_mem_handle_t *mem_open(struct end *end, void *base, size_t size, unsigned long flags);
 void mem_close(struct end *end, na_mem_handle_t *mem);
