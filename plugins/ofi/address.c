@@ -19,7 +19,8 @@ static int32_t ofi_address_resolve(const struct na_plugin_class *na_class, const
                                    bool is_canonical, void *raw, size_t *size, char *reason);
 static int32_t ofi_address_resolve_socket(const struct na_plugin_class *na_class, const char *name,
                                           bool is_canonical, void *raw, size_t *size, char *reason);
-static int32_t ofi_address_resolve_hex(const char *name, uint8_t *raw, size_t *size, char *reason);
+static int32_t ofi_address_resolve_hex(const struct na_plugin_class *na_class, const char *name,
+                                       uint8_t *raw, size_t *size, char *reason);
 static int ofi_hex_digit(char digit);
 static bool ofi_address_fence_send(struct na_plugin_class *na_class, struct ofi_address *address);
 static int32_t ofi_address_insert(struct na_plugin_class *na_class, struct ofi_address *address,
@@ -259,14 +260,7 @@ static int32_t ofi_address_resolve(const struct na_plugin_class *na_class, const
         *size = (size_t) written + 1;
         return NA_PLUGIN_SUCCESS;
     default:
-        /* libfabric reads as many bytes as addresses have, and is not told how many there are. */
-        if (strlen(name) != strlen(na_class->name)) {
-            (void) snprintf(reason, KIT_LOCATION_REASON_MAX,
-                            "it has %zu hexadecimal digits, and our own has %zu", strlen(name),
-                            strlen(na_class->name));
-            return NA_PLUGIN_INVALID_ARG;
-        }
-        return ofi_address_resolve_hex(name, raw, size, reason);
+        return ofi_address_resolve_hex(na_class, name, raw, size, reason);
     }
 }
 
@@ -293,10 +287,18 @@ static int32_t ofi_address_resolve_socket(const struct na_plugin_class *na_class
     return NA_PLUGIN_SUCCESS;
 }
 
-static int32_t ofi_address_resolve_hex(const char *name, uint8_t *raw, size_t *size, char *reason)
+/* libfabric reads as many bytes as its addresses have, and is not told how many there are. */
+static int32_t ofi_address_resolve_hex(const struct na_plugin_class *na_class, const char *name,
+                                       uint8_t *raw, size_t *size, char *reason)
 {
     size_t length = strlen(name);
 
+    if (length != strlen(na_class->name)) {
+        (void) snprintf(reason, KIT_LOCATION_REASON_MAX,
+                        "it has %zu hexadecimal digits, and our own has %zu", length,
+                        strlen(na_class->name));
+        return NA_PLUGIN_INVALID_ARG;
+    }
     for (size_t i = 0; i < length; i++) {
         if (ofi_hex_digit(name[i]) < 0) {
             length = 0;

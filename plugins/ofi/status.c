@@ -14,7 +14,7 @@ int32_t ofi_status(int error)
     case FI_EAGAIN:
         return NA_PLUGIN_AGAIN;
     case FI_ENOMEM:
-    case FI_ENOSPC: /* a device has room for no further registration */
+    case FI_ENOSPC: /* a device takes no further registration */
         return NA_PLUGIN_NOMEM;
     case FI_EPERM:
     case FI_EACCES:

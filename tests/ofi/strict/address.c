@@ -20,6 +20,7 @@ static int strict_av_insert(struct fid_av *fid, const void *names, size_t count,
 static int strict_av_remove(struct fid_av *fid, fi_addr_t *addresses, size_t count, uint64_t flags);
 static int strict_av_lookup(struct fid_av *fid, fi_addr_t address, void *name, size_t *size);
 static int strict_av_close(struct fid *fid);
+static void strict_peer_forget(struct strict_av *av, struct strict_peer *peer);
 static struct strict_peer *strict_peer_add(struct strict_av *av, const uint8_t *name,
                                            size_t *place_p);
 static bool strict_name_take(const uint8_t *name, struct sockaddr_in *address);
@@ -49,10 +50,8 @@ int strict_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_a
         return ret;
     }
     av->domain = domain;
-    av->fid.fid.fclass = FI_CLASS_AV;
-    av->fid.fid.context = context;
-    av->fid.fid.ops = &strict_av_fid_ops;
-    av->fid.ops = &strict_av_ops;
+    av->fid =
+        (struct fid_av){.fid = {FI_CLASS_AV, context, &strict_av_fid_ops}, .ops = &strict_av_ops};
     domain->objects++;
     *av_p = &av->fid;
     return 0;
@@ -100,8 +99,9 @@ bool strict_peer_is_there(struct strict_peer *peer, uint64_t now)
     if (now - peer->heard < STRICT_SILENT_NS)
         return true;
     peer->heard = now;
+    (void) strict_name_take(peer->name, &address); /* as when it was added */
     fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0 || !strict_name_take(peer->name, &address))
+    if (fd < 0)
         return true;
     is_refused = connect(fd, (const struct sockaddr *) &address, sizeof(address)) != 0 &&
                  errno == ECONNREFUSED;
@@ -109,8 +109,15 @@ bool strict_peer_is_there(struct strict_peer *peer, uint64_t now)
     return !is_refused;
 }
 
+/* An operation with it has ended. */
+void strict_peer_release(struct strict_av *av, struct strict_peer *peer)
+{
+    peer->uses--;
+    strict_peer_forget(av, peer);
+}
+
 /* A removed one goes when what was sent to it before has left. */
-void strict_peer_forget(struct strict_av *av, struct strict_peer *peer)
+static void strict_peer_forget(struct strict_av *av, struct strict_peer *peer)
 {
     if (!peer->is_removed || peer->uses != 0)
         return;

@@ -42,11 +42,9 @@ int strict_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_
         return ret;
     }
     domain->regions = strict_alloc(domain->profile->regions * sizeof(*domain->regions));
-    domain->fid.fid.fclass = FI_CLASS_DOMAIN;
-    domain->fid.fid.context = context;
-    domain->fid.fid.ops = &strict_domain_fid_ops;
-    domain->fid.ops = &strict_domain_ops;
-    domain->fid.mr = &strict_mr_ops;
+    domain->fid = (struct fid_domain){.fid = {FI_CLASS_DOMAIN, context, &strict_domain_fid_ops},
+                                      .ops = &strict_domain_ops,
+                                      .mr = &strict_mr_ops};
     fabric->objects++;
     *domain_p = &domain->fid;
     return 0;
@@ -87,7 +85,7 @@ void strict_claim(struct strict_domain *domain, void *context, const char *funct
     domain->claims = claim;
 }
 
-/* The completion is read, or the endpoint is closed and the context may be gone. */
+/* The completion is read, or the endpoint is closed and the context is not ours to read. */
 void strict_release(struct strict_domain *domain, void *context, bool is_read)
 {
     struct strict_claim **link = &domain->claims;

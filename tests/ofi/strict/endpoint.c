@@ -118,10 +118,10 @@ static int strict_ep_enable(struct strict_ep *ep)
 static int strict_ep_getname(struct fid *fid, void *name, size_t *size)
 {
     const struct strict_ep *ep = (const struct strict_ep *) (void *) fid;
-    const size_t room = *size;
+    const size_t given = *size;
 
     *size = STRICT_NAME_SIZE;
-    if (room < STRICT_NAME_SIZE)
+    if (given < STRICT_NAME_SIZE)
         return -FI_ETOOSMALL;
     memcpy(name, ep->name, STRICT_NAME_SIZE);
     return ep->is_enabled ? 0 : -FI_EOPBADSTATE;
@@ -173,8 +173,7 @@ static void strict_ep_discard(struct strict_ep *ep)
 
         strict_release(ep->domain, rma->context, false);
         ep->rmas = rma->next;
-        rma->peer->uses--;
-        strict_peer_forget(ep->av, rma->peer);
+        strict_peer_release(ep->av, rma->peer);
         free(rma);
     }
     while ((op = ep->ops) != NULL) {

@@ -134,13 +134,9 @@ static int strict_mr_check(struct strict_domain *domain, const struct fi_mr_attr
     if (attr->iov_count != 1 || attr->iface != FI_HMEM_SYSTEM ||
         (attr->access & ~(STRICT_LOCAL | STRICT_REMOTE)) != 0)
         return -FI_EINVAL;
-    if ((profile->mr_mode & FI_MR_PROV_KEY) == 0) {
-        if (profile->key_size < sizeof(uint64_t) &&
-            attr->requested_key >> (8 * profile->key_size) != 0)
-            return -FI_EKEYREJECTED;
-        if (strict_mr_of_key(domain, attr->requested_key) != NULL)
-            return -FI_ENOKEY;
-    }
+    if ((profile->mr_mode & FI_MR_PROV_KEY) == 0 &&
+        strict_mr_of_key(domain, attr->requested_key) != NULL)
+        return -FI_ENOKEY;
     if ((profile->mr_mode & FI_MR_ALLOCATED) != 0 &&
         !strict_is_mapped(vector->iov_base, vector->iov_len,
                           (attr->access & (FI_RECV | FI_READ | FI_REMOTE_WRITE)) != 0))

@@ -11,11 +11,16 @@ static ssize_t strict_send(struct fid_ep *fid, const void *buffer, size_t size, 
                            fi_addr_t address, void *context);
 static ssize_t strict_inject(struct fid_ep *fid, const void *buffer, size_t size,
                              fi_addr_t address);
+static ssize_t strict_copy(struct strict_ep *ep, enum strict_kind kind, const void *buffer,
+                           size_t size, fi_addr_t address, struct strict_op **op_p);
 static ssize_t strict_recv(struct fid_ep *fid, void *buffer, size_t size, void *descriptor,
                            fi_addr_t address, void *context);
+static void strict_op_link(struct strict_op *op, struct strict_op **list);
+static void strict_op_unlink(struct strict_op *op);
 static void strict_op_complete(struct strict_op *op, size_t size, int error);
 static int strict_op_receive(struct strict_op *op, size_t size);
-static void strict_peer_flush(struct strict_ep *ep, struct strict_peer *peer);
+static void strict_peer_flush(struct strict_peer *peer);
+static struct strict_op *strict_peer_next(struct strict_peer *peer);
 static ssize_t strict_op_pass(struct strict_op *op);
 static void strict_peer_fail(struct strict_ep *ep, struct strict_peer *peer);
 static bool strict_peer_is_awaited(const struct strict_ep *ep, const struct strict_peer *peer);
@@ -27,7 +32,7 @@ struct fi_ops_msg strict_msg_ops = {
     .inject = strict_inject,
 };
 
-/* With room for a copy. */
+/* With memory for a copy. */
 struct strict_op *strict_op_new(struct strict_ep *ep, enum strict_kind kind, size_t size)
 {
     struct strict_op *op = strict_alloc(sizeof(*op) + size);
@@ -35,19 +40,13 @@ struct strict_op *strict_op_new(struct strict_ep *ep, enum strict_kind kind, siz
     op->ep = ep;
     op->kind = kind;
     op->size = size;
-    op->next_of_ep = ep->ops;
-    op->link = &ep->ops;
-    if (op->next_of_ep != NULL)
-        op->next_of_ep->link = &op->next_of_ep;
-    ep->ops = op;
+    strict_op_link(op, &ep->ops);
     return op;
 }
 
 void strict_op_free(struct strict_op *op)
 {
-    *op->link = op->next_of_ep;
-    if (op->next_of_ep != NULL)
-        op->next_of_ep->link = op->link;
+    strict_op_unlink(op);
     free(op);
 }
 
@@ -56,19 +55,11 @@ void strict_op_leave(struct strict_op *op)
 {
     struct strict_domain *domain = op->ep->domain;
 
-    if (op->peer != NULL) {
-        op->peer->uses--;
-        strict_peer_forget(op->ep->av, op->peer);
-    }
-    *op->link = op->next_of_ep;
-    if (op->next_of_ep != NULL)
-        op->next_of_ep->link = op->link;
+    if (op->peer != NULL)
+        strict_peer_release(op->ep->av, op->peer);
+    strict_op_unlink(op);
     op->ep = NULL;
-    op->next_of_ep = domain->left;
-    op->link = &domain->left;
-    if (op->next_of_ep != NULL)
-        op->next_of_ep->link = &op->next_of_ep;
-    domain->left = op;
+    strict_op_link(op, &domain->left);
 }
 
 /* Behind what goes to the same peer. */
@@ -84,7 +75,7 @@ void strict_op_send(struct strict_op *op)
     peer->uses++;
     if (op->kind != STRICT_CONTROL)
         op->ep->sends++;
-    strict_peer_flush(op->ep, peer);
+    strict_peer_flush(peer);
 }
 
 /* The layer below is done with it. */
@@ -109,13 +100,11 @@ void strict_op_done(struct strict_op *op, size_t size, int error)
     if (op->kind != STRICT_CONTROL)
         strict_op_complete(op, size, error);
     strict_op_free(op);
-    if (peer != NULL) {
-        peer->uses--;
-        strict_peer_forget(ep->av, peer);
-    }
+    if (peer != NULL)
+        strict_peer_release(ep->av, peer);
 }
 
-/* What waits for the layer below, and for peers that are gone. */
+/* What waits for the layer below, and for peers that do not exist any more. */
 void strict_ep_flush(struct strict_ep *ep)
 {
     const uint64_t now = strict_now();
@@ -126,12 +115,11 @@ void strict_ep_flush(struct strict_ep *ep)
         if (peer == NULL)
             continue;
         peer->uses++;
-        strict_peer_flush(ep, peer);
+        strict_peer_flush(peer);
         if ((peer->first != NULL || strict_peer_is_awaited(ep, peer)) &&
             !strict_peer_is_there(peer, now))
             strict_peer_fail(ep, peer);
-        peer->uses--;
-        strict_peer_forget(ep->av, peer);
+        strict_peer_release(ep->av, peer);
     }
 }
 
@@ -139,21 +127,15 @@ static ssize_t strict_send(struct fid_ep *fid, const void *buffer, size_t size, 
                            fi_addr_t address, void *context)
 {
     struct strict_ep *ep = (struct strict_ep *) (void *) fid;
-    struct strict_peer *peer;
-    struct strict_op *op;
+    struct strict_op *op = NULL;
     ssize_t ret;
 
     strict_enter(ep->domain, "fi_send");
     strict_local_check(ep, buffer, size, descriptor, FI_SEND, "fi_send");
-    ret = strict_ep_begin(ep, address, &peer, "fi_send");
-    if (ret == 0 && size > ep->domain->profile->message)
-        ret = -FI_EMSGSIZE;
+    ret = strict_copy(ep, STRICT_SEND, buffer, size, address, &op);
     if (ret == 0) {
         strict_claim(ep->domain, context, "fi_send");
-        op = strict_op_new(ep, STRICT_SEND, size);
         op->context = context;
-        op->peer = peer;
-        memcpy(op->data, buffer, size);
         strict_op_send(op);
     }
     strict_leave(ep->domain);
@@ -163,22 +145,35 @@ static ssize_t strict_send(struct fid_ep *fid, const void *buffer, size_t size, 
 static ssize_t strict_inject(struct fid_ep *fid, const void *buffer, size_t size, fi_addr_t address)
 {
     struct strict_ep *ep = (struct strict_ep *) (void *) fid;
-    struct strict_peer *peer;
-    struct strict_op *op;
+    struct strict_op *op = NULL;
     ssize_t ret;
 
     if (size > ep->domain->profile->inject)
         strict_die("fi_inject: %zu bytes, %zu can be injected", size, ep->domain->profile->inject);
     strict_enter(ep->domain, "fi_inject");
-    ret = strict_ep_begin(ep, address, &peer, "fi_inject");
-    if (ret == 0) {
-        op = strict_op_new(ep, STRICT_INJECT, size);
-        op->peer = peer;
-        memcpy(op->data, buffer, size);
+    ret = strict_copy(ep, STRICT_INJECT, buffer, size, address, &op);
+    if (ret == 0)
         strict_op_send(op);
-    }
     strict_leave(ep->domain);
     return ret;
+}
+
+/* A send or inject with its bytes, when one more may begin. */
+static ssize_t strict_copy(struct strict_ep *ep, enum strict_kind kind, const void *buffer,
+                           size_t size, fi_addr_t address, struct strict_op **op_p)
+{
+    struct strict_peer *peer;
+    ssize_t ret =
+        strict_ep_begin(ep, address, &peer, kind == STRICT_SEND ? "fi_send" : "fi_inject");
+
+    if (ret == 0 && size > ep->domain->profile->message)
+        ret = -FI_EMSGSIZE;
+    if (ret != 0)
+        return ret;
+    *op_p = strict_op_new(ep, kind, size);
+    (*op_p)->peer = peer;
+    memcpy((*op_p)->data, buffer, size);
+    return 0;
 }
 
 static ssize_t strict_recv(struct fid_ep *fid, void *buffer, size_t size, void *descriptor,
@@ -207,6 +202,22 @@ static ssize_t strict_recv(struct fid_ep *fid, void *buffer, size_t size, void *
     return ret;
 }
 
+static void strict_op_link(struct strict_op *op, struct strict_op **list)
+{
+    op->next_of_ep = *list;
+    op->link = list;
+    if (op->next_of_ep != NULL)
+        op->next_of_ep->link = &op->next_of_ep;
+    *list = op;
+}
+
+static void strict_op_unlink(struct strict_op *op)
+{
+    *op->link = op->next_of_ep;
+    if (op->next_of_ep != NULL)
+        op->next_of_ep->link = op->link;
+}
+
 static void strict_op_complete(struct strict_op *op, size_t size, int error)
 {
     struct strict_event event = {.context = op->context, .size = size, .error = error};
@@ -233,9 +244,8 @@ static int strict_op_receive(struct strict_op *op, size_t size)
     return 0;
 }
 
-static void strict_peer_flush(struct strict_ep *ep, struct strict_peer *peer)
+static void strict_peer_flush(struct strict_peer *peer)
 {
-    (void) ep;
     while (peer->first != NULL) {
         struct strict_op *op = peer->first;
         ssize_t ret = strict_op_pass(op);
@@ -243,12 +253,21 @@ static void strict_peer_flush(struct strict_ep *ep, struct strict_peer *peer)
         if (ret == -FI_EAGAIN)
             return;
         peer->heard = strict_now();
-        peer->first = op->next;
-        if (peer->first == NULL)
-            peer->end = &peer->first;
+        (void) strict_peer_next(peer);
         if (ret != 0)
             strict_op_done(op, 0, (int) -ret);
     }
+}
+
+/* What was first in the queue, taken out of it. */
+static struct strict_op *strict_peer_next(struct strict_peer *peer)
+{
+    struct strict_op *op = peer->first;
+
+    peer->first = op->next;
+    if (peer->first == NULL)
+        peer->end = &peer->first;
+    return op;
 }
 
 static ssize_t strict_op_pass(struct strict_op *op)
@@ -261,14 +280,8 @@ static ssize_t strict_op_pass(struct strict_op *op)
 /* All that waits for it. */
 static void strict_peer_fail(struct strict_ep *ep, struct strict_peer *peer)
 {
-    while (peer->first != NULL) {
-        struct strict_op *op = peer->first;
-
-        peer->first = op->next;
-        if (peer->first == NULL)
-            peer->end = &peer->first;
-        strict_op_done(op, 0, FI_EHOSTUNREACH);
-    }
+    while (peer->first != NULL)
+        strict_op_done(strict_peer_next(peer), 0, FI_EHOSTUNREACH);
     strict_rma_fail(ep, peer, FI_EHOSTUNREACH);
 }
 

@@ -174,7 +174,7 @@ static struct fi_info *strict_info(const struct strict_profile *profile, uint16_
     info->domain_attr->resource_mgmt = FI_RM_ENABLED;
     info->domain_attr->av_type = FI_AV_TABLE;
     info->domain_attr->mr_mode = profile->mr_mode;
-    info->domain_attr->mr_key_size = profile->key_size;
+    info->domain_attr->mr_key_size = sizeof(uint64_t);
     info->domain_attr->mr_iov_limit = 1;
     info->domain_attr->mr_cnt = profile->regions;
     info->domain_attr->cq_cnt = info->domain_attr->ep_cnt = 16;
@@ -197,10 +197,8 @@ static int strict_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **f
         free(fabric);
         return ret;
     }
-    fabric->fid.fid.fclass = FI_CLASS_FABRIC;
-    fabric->fid.fid.context = context;
-    fabric->fid.fid.ops = &strict_fabric_fid_ops;
-    fabric->fid.ops = &strict_fabric_ops;
+    fabric->fid = (struct fid_fabric){.fid = {FI_CLASS_FABRIC, context, &strict_fabric_fid_ops},
+                                      .ops = &strict_fabric_ops};
     *fid = &fabric->fid;
     return 0;
 }
@@ -216,7 +214,7 @@ static int strict_fabric_close(struct fid *fid)
     return 0;
 }
 
-/* Who sleeps while events are held back would sleep for ever. */
+/* A thread that sleeps while events are held back would not be woken. */
 static int strict_trywait(struct fid_fabric *fid, struct fid **fids, int count)
 {
     struct strict_fabric *fabric = (struct strict_fabric *) (void *) fid;

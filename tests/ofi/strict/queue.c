@@ -55,10 +55,8 @@ int strict_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_c
         return ret;
     }
     cq->domain = domain;
-    cq->fid.fid.fclass = FI_CLASS_CQ;
-    cq->fid.fid.context = context;
-    cq->fid.fid.ops = &strict_cq_fid_ops;
-    cq->fid.ops = &strict_cq_ops;
+    cq->fid =
+        (struct fid_cq){.fid = {FI_CLASS_CQ, context, &strict_cq_fid_ops}, .ops = &strict_cq_ops};
     domain->objects++;
     *cq_p = &cq->fid;
     return 0;
@@ -187,9 +185,8 @@ static void strict_cq_let(struct strict_cq *cq)
 {
     if (cq->ready != NULL || cq->held == NULL)
         return;
-    if (cq->hold == 0) {
+    if (cq->hold == 0)
         cq->hold = 1 + (uint32_t) (strict_random(cq->domain) % STRICT_HOLD);
-    }
     if (--cq->hold == 0) {
         cq->ready = cq->held;
         cq->held = NULL;

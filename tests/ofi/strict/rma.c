@@ -80,7 +80,7 @@ void strict_control_receive(struct strict_ep *ep, const uint8_t *data, size_t si
         strict_request(ep, &control, data + sizeof(control));
 }
 
-/* Those with a peer that is gone. */
+/* Those with a peer that does not exist any more. */
 void strict_rma_fail(struct strict_ep *ep, const struct strict_peer *peer, int error)
 {
     struct strict_rma **link = &ep->rmas;
@@ -236,8 +236,7 @@ static void strict_rma_end(struct strict_ep *ep, struct strict_rma **link)
     ep->sends--;
     strict_cq_add(ep->cq, &event);
     free(rma);
-    peer->uses--;
-    strict_peer_forget(ep->av, peer);
+    strict_peer_release(ep->av, peer);
 }
 
 static void strict_control_send(struct strict_ep *ep, struct strict_peer *peer,

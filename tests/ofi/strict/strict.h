@@ -38,7 +38,6 @@ struct strict_profile {
     uint32_t format;  /* of addresses */
     uint64_t mode;    /* FI_CONTEXT2 */
     int mr_mode;      /* FI_MR_* */
-    size_t key_size;  /* bytes of a key */
     size_t inject;    /* bytes that need no completion */
     size_t queue;     /* sends, reads and writes at a time, and as many receives */
     size_t message;   /* bytes of the largest message, read or write */
@@ -207,7 +206,7 @@ void strict_name_fill(uint8_t *name, const void *socket);
 struct strict_peer *strict_peer(struct strict_av *av, fi_addr_t address, const char *function);
 struct strict_peer *strict_peer_named(struct strict_av *av, const uint8_t *name);
 bool strict_peer_is_there(struct strict_peer *peer, uint64_t now);
-void strict_peer_forget(struct strict_av *av, struct strict_peer *peer);
+void strict_peer_release(struct strict_av *av, struct strict_peer *peer);
 
 /* memory.c */
 extern struct fi_ops_mr strict_mr_ops;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-/* More registrations than any profile has room for. */
+/* More registrations than any profile allows. */
 #define REGIONS 5000
 
 static const char *protocol(void)
