@@ -63,9 +63,6 @@ const unsigned char *soak_bytes(uint64_t number, uint64_t size);
 
 uint64_t soak_digest(const void *bytes, uint64_t size);
 
-/* The next of a sequence of random numbers. */
-uint64_t soak_random(uint64_t *state);
-
 /* Open descriptors of this process; the same when a class was opened and closed, since what the
  * transport's library opens once for the process is no leak. */
 int soak_descriptors(void);

@@ -3,6 +3,7 @@
 #include "soak.h"
 
 #include "../test_count.h"
+#include "../test_random.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,7 @@ const unsigned char *soak_block(void)
 
     if (block[0] == 0)
         for (size_t i = 0; i < SOAK_BLOCK / sizeof(uint64_t); i++)
-            block[i] = soak_random(&state);
+            block[i] = test_random(&state);
     return (const unsigned char *) block;
 }
 
@@ -58,7 +59,7 @@ void soak_fill_source(unsigned char *source, uint64_t generation)
     uint64_t state = generation;
 
     for (size_t i = 0; i < SOAK_SOURCE; i += sizeof(uint64_t)) {
-        const uint64_t word = soak_random(&state);
+        const uint64_t word = test_random(&state);
 
         memcpy(source + i, &word, sizeof(word));
     }
@@ -72,15 +73,6 @@ const unsigned char *soak_bytes(uint64_t number, uint64_t size)
 uint64_t soak_digest(const void *bytes, uint64_t size)
 {
     return XXH3_64bits(bytes, (size_t) size);
-}
-
-uint64_t soak_random(uint64_t *state)
-{
-    uint64_t word = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-    word = (word ^ (word >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    word = (word ^ (word >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return word ^ (word >> 31);
 }
 
 int soak_descriptors(void)

@@ -2,6 +2,8 @@
 /* The operations of the soak's origin: started, cancelled, ended, and what they brought checked. */
 #include "soak_origin.h"
 
+#include "../test_random.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +29,7 @@ static void digest_counted(struct soak_slot *slot, bool is_right);
 
 uint64_t soak_below(struct soak *soak, uint64_t limit)
 {
-    return soak_random(&soak->random) % limit;
+    return test_random(&soak->random) % limit;
 }
 
 uint64_t soak_left(uint64_t wanted, const struct soak_sums *sums)

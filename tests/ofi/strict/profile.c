@@ -6,6 +6,8 @@
 
 #include "strict.h"
 
+#include "../../test_random.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,19 +113,9 @@ uint64_t strict_seed(void)
     return seed;
 }
 
-/* Numbers of splitmix64. */
-uint64_t strict_random(struct strict_domain *domain)
-{
-    uint64_t value = domain->random += UINT64_C(0x9e3779b97f4a7c15);
-
-    value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return value ^ (value >> 31);
-}
-
 bool strict_chance(struct strict_domain *domain, uint32_t one_of)
 {
-    return strict_random(domain) % one_of == 0;
+    return test_random(&domain->random) % one_of == 0;
 }
 
 uint64_t strict_now(void)

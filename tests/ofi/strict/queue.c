@@ -6,6 +6,8 @@
 
 #include "strict.h"
 
+#include "../../test_random.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -186,7 +188,7 @@ static void strict_cq_let(struct strict_cq *cq)
     if (cq->ready != NULL || cq->held == NULL)
         return;
     if (cq->hold == 0)
-        cq->hold = 1 + (uint32_t) (strict_random(cq->domain) % STRICT_HOLD);
+        cq->hold = 1 + (uint32_t) (test_random(&cq->domain->random) % STRICT_HOLD);
     if (--cq->hold == 0) {
         cq->ready = cq->held;
         cq->held = NULL;

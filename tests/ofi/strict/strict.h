@@ -181,7 +181,6 @@ struct strict_ep {
 /* profile.c */
 const struct strict_profile *strict_profile(void);
 uint64_t strict_seed(void);
-uint64_t strict_random(struct strict_domain *domain);
 bool strict_chance(struct strict_domain *domain, uint32_t one_of);
 uint64_t strict_now(void);
 void strict_die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
