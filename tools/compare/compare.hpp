@@ -91,8 +91,12 @@ class compare_window
     /* Counts a request that was sent at start; false: no other one is to be sent. */
     bool complete(uint64_t start, uint64_t now)
     {
-        if (from_ == 0 || now < from_)
-            return from_ != 0;
+        if (from_ == 0)
+            return false;
+        if (now < from_ || warm_ < bursts(WARM_BURSTS)) {
+            warm_++;
+            return true;
+        }
         if (first_ == 0) {
             first_ = last_ = now;
             return true;
@@ -105,7 +109,7 @@ class compare_window
         last_ = now;
         if (samples_.size() < samples_.capacity())
             samples_.push_back(uint32_t(std::min<uint64_t>(now - start, UINT32_MAX)));
-        closed_ = now >= until_ && count_ >= COUNT_MIN;
+        closed_ = now >= until_ && count_ >= bursts(COUNTED_BURSTS);
         return !closed_;
     }
 
@@ -119,8 +123,14 @@ class compare_window
     }
 
   private:
-    /* A slow one has more time rather than no result. */
-    static constexpr uint64_t COUNT_MIN = 3;
+    /* What is in flight completes in bursts: a slow one has more time rather than no result, or
+     * that of one burst. The first ones make the memory that the next ones use again. */
+    static constexpr uint64_t WARM_BURSTS = 2, COUNTED_BURSTS = 4;
+
+    uint64_t bursts(uint64_t count) const
+    {
+        return count * options_.in_flight;
+    }
 
     double quantile(double part)
     {
@@ -134,7 +144,7 @@ class compare_window
     compare_result &result_;
     const std::atomic<bool> &started_;
     std::vector<uint32_t> samples_;
-    uint64_t from_ = 0, until_ = 0, first_ = 0, last_ = 0, count_ = 0;
+    uint64_t from_ = 0, until_ = 0, first_ = 0, last_ = 0, warm_ = 0, count_ = 0;
     bool closed_ = false;
 };
 
