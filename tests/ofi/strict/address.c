@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,6 +13,9 @@
 
 /* So long nothing has to be heard of a peer before it is asked for. */
 #define STRICT_SILENT_NS UINT64_C(300000000)
+
+/* So long the answer of this machine may take. One that does not come is no refusal. */
+#define STRICT_REFUSAL_MS 20
 
 static const uint8_t strict_mark[2] = {0x5a, 0xa5};
 
@@ -24,6 +28,7 @@ static void strict_peer_forget(struct strict_av *av, struct strict_peer *peer);
 static struct strict_peer *strict_peer_add(struct strict_av *av, const uint8_t *name,
                                            size_t *place_p);
 static bool strict_name_take(const uint8_t *name, struct sockaddr_in *address);
+static int strict_connect_error(int fd, int error);
 
 static struct fi_ops strict_av_fid_ops = {
     .size = sizeof(struct fi_ops),
@@ -104,9 +109,20 @@ bool strict_peer_is_there(struct strict_peer *peer, uint64_t now)
     if (fd < 0)
         return true;
     is_refused = connect(fd, (const struct sockaddr *) &address, sizeof(address)) != 0 &&
-                 errno == ECONNREFUSED;
+                 strict_connect_error(fd, errno) == ECONNREFUSED;
     (void) close(fd);
     return !is_refused;
+}
+
+/* A socket that does not block has the refusal only after connect() has returned. */
+static int strict_connect_error(int fd, int error)
+{
+    struct pollfd waited = {.fd = fd, .events = POLLOUT};
+    socklen_t size = sizeof(error);
+
+    if (error != EINPROGRESS || poll(&waited, 1, STRICT_REFUSAL_MS) != 1)
+        return error;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
 /* An operation with it has ended. */
