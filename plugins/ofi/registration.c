@@ -10,6 +10,8 @@
 /* Keys that were taken by chance: try others. */
 #define OFI_KEY_ATTEMPTS 16
 
+static int ofi_memory_try_read_only(struct na_plugin_class *na_class, struct fi_mr_attr *attr,
+                                    struct fid_mr **mr_p);
 static int ofi_memory_try(struct na_plugin_class *na_class, struct fi_mr_attr *attr,
                           struct fid_mr **mr_p);
 static void ofi_memory_describe_type(struct fi_mr_attr *attr, uint32_t mem_type, uint64_t device);
@@ -26,10 +28,8 @@ int32_t ofi_memory_register(struct na_plugin_class *na_class, const void *base, 
 
     ofi_memory_describe_type(&attr, mem_type, device);
     error = ofi_memory_try(na_class, &attr, mr_p);
-    if (error != 0 && (access & (FI_REMOTE_READ | FI_REMOTE_WRITE)) == FI_REMOTE_READ) {
-        attr.access = FI_REMOTE_READ; /* devices want to write where a read of ours would end */
-        error = ofi_memory_try(na_class, &attr, mr_p);
-    }
+    if (error != 0 && (access & (FI_REMOTE_READ | FI_REMOTE_WRITE)) == FI_REMOTE_READ)
+        error = ofi_memory_try_read_only(na_class, &attr, mr_p);
     if (error != 0) {
         OFI_LOG_ERROR("provider '%s' does not register %llu bytes at %p (%s)",
                       na_class->info->fabric_attr->prov_name, (unsigned long long) length, base,
@@ -39,6 +39,23 @@ int32_t ofi_memory_register(struct na_plugin_class *na_class, const void *base, 
         return ofi_status(-error);
     }
     return ofi_memory_activate(na_class, *mr_p);
+}
+
+/*
+ * Devices want to write where a read of ours would end. Puts from such memory ask for FI_WRITE, but
+ * verbs wants to write there, too, and asks for nothing.
+ */
+static int ofi_memory_try_read_only(struct na_plugin_class *na_class, struct fi_mr_attr *attr,
+                                    struct fid_mr **mr_p)
+{
+    int error;
+
+    attr->access = FI_REMOTE_READ | FI_WRITE;
+    error = ofi_memory_try(na_class, attr, mr_p);
+    if (error == 0)
+        return 0;
+    attr->access = FI_REMOTE_READ;
+    return ofi_memory_try(na_class, attr, mr_p);
 }
 
 /* Negative, as libfabric's. */

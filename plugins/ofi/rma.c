@@ -75,6 +75,8 @@ bool ofi_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int
 
     if (endpoint->rma != NULL)
         return kit_remote_abandon(endpoint, rma, status);
+    if (!private->is_abandoned)
+        private->abandon_status = status;
     private->is_abandoned = true;
     return private->in_progress == 0;
 }
@@ -93,7 +95,7 @@ void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, i
     rma->address->way.requests--;
     if (status != NA_PLUGIN_SUCCESS || rma->done == rma->rma->length || rma->is_abandoned) {
         ofi_rma_end(na_class, rma,
-                    rma->is_abandoned && rma->done != rma->rma->length ? NA_PLUGIN_CANCELED
+                    rma->is_abandoned && rma->done != rma->rma->length ? rma->abandon_status
                                                                        : status);
         return;
     }
@@ -130,7 +132,7 @@ void ofi_rma_retry(struct na_plugin_class *na_class)
     na_class->rmas_waiting_end = &na_class->rmas_waiting;
     for (; rma != NULL; rma = next) {
         ssize_t ret = rma->is_abandoned ? -FI_ECANCELED : ofi_rma_issue(na_class, rma);
-        int32_t status = rma->is_abandoned ? NA_PLUGIN_CANCELED : ofi_status((int) -ret);
+        int32_t status = rma->is_abandoned ? rma->abandon_status : ofi_status((int) -ret);
 
         next = rma->next;
         if (ret == -FI_EAGAIN && na_class->data.endpoint == NULL) {

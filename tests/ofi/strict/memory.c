@@ -15,7 +15,9 @@
 static int strict_mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
                              struct fid_mr **mr_p);
 static int strict_mr_check(struct strict_domain *domain, const struct fi_mr_attr *attr);
+static bool strict_is_written(const struct strict_profile *profile, uint64_t access);
 static bool strict_is_mapped(const uint8_t *base, size_t size, bool is_written);
+static bool strict_system_tells(void);
 static struct strict_mr *strict_mr_of_key(struct strict_domain *domain, uint64_t key);
 static int strict_mr_bind(struct fid *fid, struct fid *ep, uint64_t flags);
 static int strict_mr_control(struct fid *fid, int command, void *argument);
@@ -52,7 +54,7 @@ void strict_local_check(struct strict_ep *ep, const void *buffer, size_t size, v
     if (offset > mr->size || size > mr->size - offset)
         strict_die("%s: %zu bytes at %p lie outside of their registration of %zu bytes at %p",
                    function, size, buffer, mr->size, (void *) mr->base);
-    if ((mr->access & access) == 0)
+    if ((mr->access & access) == 0 && (access != FI_WRITE || !domain->profile->is_source_pinned))
         strict_die("%s: the registration of %p is for other purposes (%#llx, not %#llx)", function,
                    buffer, (unsigned long long) mr->access, (unsigned long long) access);
     if (!mr->is_enabled || (mr->ep != NULL && mr->ep != ep))
@@ -139,9 +141,17 @@ static int strict_mr_check(struct strict_domain *domain, const struct fi_mr_attr
         return -FI_ENOKEY;
     if ((profile->mr_mode & FI_MR_ALLOCATED) != 0 &&
         !strict_is_mapped(vector->iov_base, vector->iov_len,
-                          (attr->access & (FI_RECV | FI_READ | FI_REMOTE_WRITE)) != 0))
+                          strict_is_written(profile, attr->access)))
         return -FI_EFAULT;
     return 0;
+}
+
+/* verbs pins for writing what is to be written from, too. */
+static bool strict_is_written(const struct strict_profile *profile, uint64_t access)
+{
+    const uint64_t written = FI_RECV | FI_READ | FI_REMOTE_WRITE;
+
+    return (access & (profile->is_source_pinned ? written | FI_WRITE : written)) != 0;
 }
 
 /* As a device pins it: for writing where something is to be written. Linux tells from 5.14 on. */
@@ -154,7 +164,15 @@ static bool strict_is_mapped(const uint8_t *base, size_t size, bool is_written)
     return size == 0 ||
            madvise((void *) start, end - start,
                    is_written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0 ||
-           errno == EINVAL;
+           (errno == EINVAL && !strict_system_tells());
+}
+
+/* An older system has the same error for all memory as a later one for what cannot be written. */
+static bool strict_system_tells(void)
+{
+    static _Alignas(65536) uint8_t memory[65536];
+
+    return madvise(memory, sizeof(memory), MADV_POPULATE_WRITE) == 0;
 }
 
 static struct strict_mr *strict_mr_of_key(struct strict_domain *domain, uint64_t key)

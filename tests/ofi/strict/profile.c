@@ -69,7 +69,8 @@ static const struct strict_profile strict_profiles[] = {
      .is_deferred = true},
     /*
      * No provider: all at once, and less of everything. Not FI_MR_ENDPOINT: its registrations are
-     * to be closed before the endpoint, those of posted receives (FI_MR_LOCAL) after it.
+     * to be closed before the endpoint, those of posted receives (FI_MR_LOCAL) after it. Sources of
+     * writes are registered as verbs has it, which the others do not do.
      */
     {.name = "all",
      .provider = "strict",
@@ -83,7 +84,8 @@ static const struct strict_profile strict_profiles[] = {
      .regions = 128,
      .full = FI_ENOSPC,
      .refused = FI_EACCES,
-     .has_fd = true},
+     .has_fd = true,
+     .is_source_pinned = true},
 };
 
 /* The one that AMALGAM_STRICT_PROFILE names, "all" where it is not set. */

@@ -46,6 +46,7 @@ struct strict_profile {
     int refused;      /* the error of a read or write that the target does not let in */
     bool has_fd;      /* a descriptor to wait on */
     bool is_deferred; /* writes with FI_DELIVERY_COMPLETE */
+    bool is_source_pinned; /* FI_WRITE pins for writing, and all that is registered may be a source */
 };
 
 struct strict_fabric {
