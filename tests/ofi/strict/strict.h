@@ -35,18 +35,18 @@ struct strict_profile {
     const char *name;     /* in the environment */
     const char *provider; /* libfabric's name */
     const char *device;
-    uint32_t format;  /* of addresses */
-    uint64_t mode;    /* FI_CONTEXT2 */
-    int mr_mode;      /* FI_MR_* */
-    size_t inject;    /* bytes that need no completion */
-    size_t queue;     /* sends, reads and writes at a time, and as many receives */
-    size_t message;   /* bytes of the largest message, read or write */
-    size_t regions;   /* registrations at a time */
-    int full;         /* the error when there are as many */
-    int refused;      /* the error of a read or write that the target does not let in */
-    bool has_fd;      /* a descriptor to wait on */
-    bool is_deferred; /* writes with FI_DELIVERY_COMPLETE */
-    bool is_source_pinned; /* FI_WRITE pins for writing, and all that is registered may be a source */
+    uint32_t format;       /* of addresses */
+    uint64_t mode;         /* FI_CONTEXT2 */
+    int mr_mode;           /* FI_MR_* */
+    size_t inject;         /* bytes that need no completion */
+    size_t queue;          /* sends, reads and writes at a time, and as many receives */
+    size_t message;        /* bytes of the largest message, read or write */
+    size_t regions;        /* registrations at a time */
+    int full;              /* the error when there are as many */
+    int refused;           /* the error of a read or write that the target does not let in */
+    bool has_fd;           /* a descriptor to wait on */
+    bool is_deferred;      /* writes with FI_DELIVERY_COMPLETE */
+    bool is_source_pinned; /* for writing, by FI_WRITE; all that is registered may be a source */
 };
 
 struct strict_fabric {

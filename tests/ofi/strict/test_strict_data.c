@@ -154,9 +154,9 @@ static void a_transfer_with_a_peer_that_goes_is_not_canceled(void **state)
         registered(&pair.origin, memory + MANY, MANY, NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
     assert_int_equal(transfer(&pair, false), NA_PLUGIN_SUCCESS); /* the two know each other */
     last_status = -1;
-    assert_int_equal(ofi_get(pair.origin.context, pair.op, pair.local, 0, pair.remote, 0, MANY,
-                             pair.addr, 0),
-                     NA_PLUGIN_SUCCESS);
+    assert_int_equal(
+        ofi_get(pair.origin.context, pair.op, pair.local, 0, pair.remote, 0, MANY, pair.addr, 0),
+        NA_PLUGIN_SUCCESS);
     for (int i = 0; i < 20; i++)
         (void) kit_msg_poll(pair.origin.context, &count);
     side_close(&pair.target);
@@ -168,8 +168,7 @@ static void a_transfer_with_a_peer_that_goes_is_not_canceled(void **state)
 /* A page that cannot be written to, full of `byte`. */
 static uint8_t *read_only_page(int byte)
 {
-    uint8_t *page =
-        mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *page = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     assert_ptr_not_equal(page, MAP_FAILED);
     memset(page, byte, BYTES);
