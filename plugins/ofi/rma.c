@@ -75,8 +75,7 @@ bool ofi_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int
 
     if (endpoint->rma != NULL)
         return kit_remote_abandon(endpoint, rma, status);
-    if (!private->is_abandoned)
-    private->abandon_status = status;
+    private->abandon_status = private->is_abandoned ? private->abandon_status : status;
     private->is_abandoned = true;
     return private->in_progress == 0;
 }
