@@ -104,6 +104,7 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
         .domain = na_class->domain,
         .endpoint = na_class->endpoint,
         .cq = na_class->cq,
+        .sleep_cq = na_class->sleep_cq,
         .av = na_class->av,
         .receive_mr = na_class->receive_mr,
         .receive_memory = na_class->receive_memory,

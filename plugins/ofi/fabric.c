@@ -19,6 +19,7 @@ static bool ofi_endpoint_ends_all(const struct na_plugin_class *na_class);
 static int32_t ofi_again_open(struct na_plugin_class *na_class);
 static void ofi_queue_replace(struct na_plugin_class *na_class);
 static int32_t ofi_queue_open(struct na_plugin_class *na_class);
+static int ofi_queue_get_fd(struct na_plugin_class *na_class);
 static int32_t ofi_vector_open(struct na_plugin_class *na_class);
 static int32_t ofi_endpoint_open(struct na_plugin_class *na_class);
 
@@ -132,7 +133,7 @@ static int32_t ofi_queue_open(struct na_plugin_class *na_class)
     int error = fi_cq_open(na_class->domain, &attr, &na_class->cq, NULL);
 
     if (error == 0 && !na_class->busy) {
-        error = fi_control(&na_class->cq->fid, FI_GETWAIT, &na_class->wait_fd);
+        error = ofi_queue_get_fd(na_class);
         if (error != 0) {
             ofi_close(&na_class->cq->fid);
             na_class->cq = NULL;
@@ -146,6 +147,25 @@ static int32_t ofi_queue_open(struct na_plugin_class *na_class)
         error = fi_cq_open(na_class->domain, &attr, &na_class->cq, NULL);
     }
     return error == 0 ? NA_PLUGIN_SUCCESS : ofi_failed(na_class, "the completion queue", error);
+}
+
+/*
+ * The descriptor of a queue also tells of the connections of its domain. That of net stays readable
+ * once something has completed on the queue, so the one of another queue is waited on, and
+ * fi_trywait() is asked of both.
+ */
+static int ofi_queue_get_fd(struct na_plugin_class *na_class)
+{
+    struct fi_cq_attr attr = {.size = 1, .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
+    struct fid_cq *cq = na_class->cq;
+    int error = 0;
+
+    if (strcmp(na_class->info->fabric_attr->prov_name, OFI_TCP_IN_1_17) == 0) {
+        if (na_class->sleep_cq == NULL)
+            error = fi_cq_open(na_class->domain, &attr, &na_class->sleep_cq, NULL);
+        cq = na_class->sleep_cq;
+    }
+    return error == 0 ? fi_control(&cq->fid, FI_GETWAIT, &na_class->wait_fd) : error;
 }
 
 static int32_t ofi_vector_open(struct na_plugin_class *na_class)

@@ -126,6 +126,8 @@ static void ofi_resources_close(struct ofi_resources *resources)
         ofi_close(&resources->av->fid);
     if (resources->cq != NULL)
         ofi_close(&resources->cq->fid);
+    if (resources->sleep_cq != NULL)
+        ofi_close(&resources->sleep_cq->fid);
     if (resources->domain != NULL)
         ofi_close(&resources->domain->fid);
     if (resources->fabric != NULL)

@@ -95,6 +95,7 @@ struct ofi_resources {
     struct fid_domain *domain;
     struct fid_ep *endpoint;
     struct fid_cq *cq;
+    struct fid_cq *sleep_cq;
     struct fid_av *av;
     struct fid_mr *receive_mr;
     void *receive_memory;
@@ -256,6 +257,7 @@ struct na_plugin_class {
     struct fid_domain *domain;
     struct fid_ep *endpoint;
     struct fid_cq *cq;
+    struct fid_cq *sleep_cq; /* whose descriptor is waited on, and nothing completes on; or NULL */
     struct fid_av *av;
     struct ofi_address *addresses;
     struct ofi_local *local; /* how the others in this process find us; NULL: not needed */
@@ -301,6 +303,9 @@ struct na_plugin_class {
 };
 
 /* protocol.c */
+/* What libfabric's tcp without a layer above it was called before 1.18. */
+#define OFI_TCP_IN_1_17 "net"
+
 extern const struct ofi_protocol ofi_protocols[];
 extern const uint32_t ofi_protocol_count;
 bool ofi_protocol_find(const char *name, struct ofi_protocol *protocol);

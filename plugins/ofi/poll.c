@@ -60,7 +60,7 @@ int ofi_get_fd(struct kit_endpoint *endpoint)
 bool ofi_try_wait(struct kit_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
-    struct fid *fids[1];
+    struct fid *fids[2];
     bool has_work, is_no_help;
 
     if (na_class->cq == NULL || na_class->endpoint == NULL) { /* until it is opened again */
@@ -68,6 +68,7 @@ bool ofi_try_wait(struct kit_endpoint *endpoint)
         return true;
     }
     fids[0] = &na_class->cq->fid;
+    fids[1] = na_class->sleep_cq != NULL ? &na_class->sleep_cq->fid : NULL;
     if (na_class->receives_waiting != NULL)
         ofi_receives_post(na_class);
     na_class->idle_waits++;
@@ -80,7 +81,8 @@ bool ofi_try_wait(struct kit_endpoint *endpoint)
                na_class->rmas_waiting != NULL;
     is_no_help = (na_class->is_short || has_work) && na_class->idle_waits > OFI_IDLE_WAITS;
     kit_msg_wait_pause(endpoint, is_no_help);
-    return (!has_work || is_no_help) && fi_trywait(na_class->fabric, fids, 1) == 0;
+    return (!has_work || is_no_help) &&
+           fi_trywait(na_class->fabric, fids, fids[1] != NULL ? 2 : 1) == 0;
 }
 
 /* What goes by time is looked at once in a while: 0 is not now. */

@@ -123,7 +123,7 @@ bool ofi_protocol_find(const char *name, struct ofi_protocol *protocol)
     for (uint32_t i = 0; i < ofi_protocol_count; i++)
         if (ofi_provider_starts(name, ofi_protocols[i].provider))
             *protocol = ofi_protocols[i];
-    if (ofi_provider_starts(name, "net")) {
+    if (ofi_provider_starts(name, OFI_TCP_IN_1_17)) {
         protocol->naming = OFI_NAMING_SOCKET;
         protocol->frame = OFI_FRAME_RXM;
         protocol->priority = 10;

@@ -34,27 +34,45 @@
 #define AT_ONCE  16
 #define BUFFERS  "32" /* of the provider, for all its connections; the plugin asks for 256 */
 #define ENOUGH   80
+#define MANY     400
 #define EARLY    40
 #define POLLS    64
 #define SILENT   100
 #define SPARE    30
 #define HIGHEST  4096 /* descriptor of a test */
 
-/* The request for a connection, as libfabric's tcp provider and the rxm layer write it. */
+/* The request for a connection, as libfabric's tcp provider writes it. */
 struct request {
     uint8_t version, type;
-    uint16_t size; /* network byte order */
+    uint16_t size; /* of what follows, network byte order */
     uint32_t number;
     uint64_t connection, message, is_same_order;
+};
+
+/* What the rxm layer writes behind it, and the provider without that layer. */
+struct request_rxm {
     uint8_t rxm_version, byte_order, control_version, operation_version;
     uint16_t port;
     uint8_t flow_control, padding;
     uint32_t eager_limit, receives;
     uint64_t id;
-    uint8_t header[16]; /* of a message of 200 bytes, of which 8 follow */
-    uint8_t beginning[8];
 };
-_Static_assert(sizeof(struct request) == 32 + 24 + 24, "as it is on the wire");
+
+struct request_alone {
+    uint8_t version, padding;
+    uint16_t port; /* network byte order */
+    uint32_t id;
+};
+
+/* A message of 200 bytes, of which 8 follow. */
+struct beginning {
+    uint8_t header[8];
+    uint64_t size;
+    uint8_t bytes[8];
+};
+_Static_assert(sizeof(struct request) == 32 && sizeof(struct request_rxm) == 24 &&
+                   sizeof(struct request_alone) == 8 && sizeof(struct beginning) == 24,
+               "as they are on the wire");
 
 static const char *protocol;
 static bool is_busy;
@@ -148,11 +166,7 @@ static int stranger_connect(const struct side *target)
 /* Connects, asks for a connection, begins a message. */
 static int stranger_begin(const struct side *target, unsigned int number)
 {
-    const uint64_t size = 16 + 200;
-    struct request request = {
-        .version = 3,
-        .size = htons(24),
-        .is_same_order = 1,
+    const struct request_rxm rxm = {
         .rxm_version = 1,
         .byte_order = 2,
         .control_version = 4,
@@ -162,13 +176,21 @@ static int stranger_begin(const struct side *target, unsigned int number)
         .eager_limit = 16384,
         .receives = 1024,
         .id = UINT64_C(0x7777000000000000) + number,
-        .header = {3, 0, 0, 0, 0, 0, 16, 0},
     };
+    const struct request_alone alone = {.port = htons((uint16_t) (1024 + number)), .id = number};
+    const struct beginning message = {.header = {3, 0, 0, 0, 0, 0, 16, 0}, .size = 16 + 200};
+    const bool has_rxm = strstr(protocol, "rxm") != NULL;
+    const size_t size = has_rxm ? sizeof(rxm) : sizeof(alone);
+    const struct request request = {
+        .version = 3, .size = htons((uint16_t) size), .is_same_order = 1};
+    uint8_t bytes[sizeof(request) + sizeof(rxm) + sizeof(message)];
     int fd = stranger_connect(target);
 
-    memcpy(request.header + 8, &size, sizeof(size));
+    memcpy(bytes, &request, sizeof(request));
+    memcpy(bytes + sizeof(request), has_rxm ? (const void *) &rxm : &alone, size);
+    memcpy(bytes + sizeof(request) + size, &message, sizeof(message));
     if (fd >= 0)
-        (void) send(fd, &request, sizeof(request), MSG_NOSIGNAL);
+        (void) send(fd, bytes, sizeof(request) + size + sizeof(message), MSG_NOSIGNAL);
     return fd;
 }
 
@@ -287,6 +309,27 @@ static void unfinished_messages_do_not_stop_a_polling_endpoint(void **state)
     is_busy = true;
     unfinished_messages_do_not_stop_the_endpoint(state);
     is_busy = false;
+}
+
+/* Without the layer above nothing is lost with a connection. */
+static void unfinished_messages_cost_nothing(void **state)
+{
+    struct side origin, target;
+    struct na_plugin_addr *addr;
+
+    (void) state;
+    side_open(&origin, false);
+    side_open(&target, true);
+    assert_int_equal(ofi_addr_lookup(origin.na_class, target.na_class->name, &addr),
+                     NA_PLUGIN_SUCCESS);
+    for (unsigned int i = 0; i < MANY; i += AT_ONCE) {
+        strangers_come_and_go(&target, i);
+        assert_true(message_arrives(&origin, addr, &target));
+    }
+    assert_int_equal(target.na_class->stuck.renewals, 0);
+    kit_msg_addr_free(origin.na_class, addr);
+    side_close(&origin);
+    side_close(&target);
 }
 
 /* Somebody has its port when it is opened anew, for a moment; we sleep between polls. */
@@ -439,6 +482,9 @@ int main(void)
     };
     /* libfabric's TCP provider without a layer above it. */
     const struct CMUnitTest alone[] = {
+        cmocka_unit_test(the_connections_of_another_class_stay),
+        cmocka_unit_test(unfinished_messages_cost_nothing),
+        cmocka_unit_test(early_ends_leave_no_descriptors),
         cmocka_unit_test(silent_connections_are_closed),
         cmocka_unit_test(silent_connections_leave_room_for_others),
     };
