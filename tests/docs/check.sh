@@ -45,8 +45,8 @@ functions() {
     )
 }
 
-# The first line of each block that is neither a part of an example, which `code` looks after, nor run by commands.sh, from
-# the page on, has a line in not_run.txt, "PAGE: FIRST LINE", below a comment that says why.
+# Each block that is neither a part of an example, which `code` looks after, nor run by commands.sh, from the page on, has a
+# line in not_run.txt, "PAGE SUM: FIRST LINE", below a comment that says why. SUM is the cksum of its lines.
 blocks() {
     local page run skipped entry heads known=tests/docs/not_run.txt
     heads=$(mktemp)
@@ -54,15 +54,51 @@ blocks() {
     run=$(sed -nE 's/^foreach\(page (.*)\)$/\1/p' tests/docs/CMakeLists.txt)
     for page in $(every_page); do
         [[ " $run " == *" $page "* ]] && skipped="$fences|sh" || skipped=$fences
-        awk -f tests/docs/blocks.awk "$page" | sed -nE "/^($skipped): /!s|^[a-z]+: |$page: |p"
+        while IFS= read -r entry; do
+            echo "$page $(cksum <<<"$entry" | cut -d ' ' -f 1): $(sed -E 's/\x01.*//; s/^ +//' <<<"$entry")"
+        done < <(awk -f tests/docs/blocks.awk "$page" | sed -nE "/^($skipped): /!s|^[a-z]+: ||p")
     done >"$heads"
     [ "$(wc -l <"$heads")" -ge 30 ] || fail "$(wc -l <"$heads") blocks were found; blocks.awk fits the pages no more"
     while IFS= read -r entry; do
-        grep -qxF -e "$entry" "$known" || fail "not run, and not in $known: $entry"
+        grep -qxF -e "$entry" "$known" || fail "not run, and not in $known with these lines: $entry"
     done <"$heads"
     while IFS= read -r entry; do
-        grep -qxF -e "$entry" "$heads" || fail "$known: no page has this block any more: $entry"
+        grep -qxF -e "$entry" "$heads" || fail "$known: no page has this block any more, with these lines: $entry"
     done < <(grep -vE '^(#|$)' "$known")
+    commands_in_text
+}
+
+# Of the commands that a page names, in a sentence or in a block: modes of hg_perf, targets that are built, stages of the container
+# file, and scripts with the first word for them.
+commands_in_text() {
+    local text modes targets name word count=0
+    text=$(cat "${pages[@]}" CHANGELOG.md plugin-template/README.md plugin-template/raw/README.md docs/decisions/*.md)
+    modes=$(sed -nE '/ mode_names\[/,/^\}/p' tools/hg_perf/perf_options.c | grep -oE '"[a-z]+"' | tr -d '"')
+    targets=$(sed -nE 's/^ *add_(custom_target|executable|library)\(([A-Za-z_0-9-]+).*/\2/p' CMakeLists.txt sdk/CMakeLists.txt \
+        examples/CMakeLists.txt plugin-template/CMakeLists.txt plugin-template/raw/CMakeLists.txt
+        sed -nE 's/^foreach\(name (.*)\)$/\1/p' examples/CMakeLists.txt | tr ' ' '\n')
+    while read -r name; do
+        grep -qxF -e "$name" <<<"$modes" || fail "a page has hg_perf $name, which is no mode of it"
+        count=$((count + 1))
+    done < <(grep -oE '(^|[` /])hg_perf [a-z]+' <<<"$text" | sed 's/.* //')
+    while read -r name; do
+        grep -qxF -e "$name" <<<"$targets" || fail "a page builds the target $name, which is in no CMakeLists.txt"
+        count=$((count + 1))
+    done < <(grep -oE 'cmake --build [^`|&;]*--target [A-Za-z_0-9-]+' <<<"$text" | sed 's/.* //')
+    while read -r name; do
+        grep -qE "^FROM .* AS $name\$" packaging/container/Containerfile ||
+            fail "a page builds the stage $name, which packaging/container/Containerfile has not"
+        count=$((count + 1))
+    done < <(grep -oE 'podman build [^`|&;]*--target [a-z_]+' <<<"$text" | sed -E 's/.*--target //')
+    while read -r name word; do
+        if [ ! -e "$name" ]; then
+            fail "a page has $name, which is not there"
+        elif [ -n "$word" ]; then
+            grep -qwF -e "$word" "$name" || fail "a page has $name $word, and $name does not take $word"
+        fi
+        count=$((count + 1))
+    done < <(grep -oE '(^|[` ])scripts/[a-z_]+\.sh( [a-z][a-z-]*\b)?' <<<"$text" | sed -E 's/^[` ]//')
+    [ "$count" -ge 40 ] || fail "$count commands were found; the patterns fit the pages no more"
 }
 
 every_page() {
