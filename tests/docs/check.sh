@@ -72,7 +72,7 @@ blocks() {
 # file, and scripts with the first word for them.
 commands_in_text() {
     local text modes targets name word count=0
-    text=$(cat "${pages[@]}" CHANGELOG.md plugin-template/README.md plugin-template/raw/README.md docs/decisions/*.md)
+    text=$(cat $(every_page))
     modes=$(sed -nE '/ mode_names\[/,/^\}/p' tools/hg_perf/perf_options.c | grep -oE '"[a-z]+"' | tr -d '"')
     targets=$(sed -nE 's/^ *add_(custom_target|executable|library)\(([A-Za-z_0-9-]+).*/\2/p' CMakeLists.txt sdk/CMakeLists.txt \
         examples/CMakeLists.txt plugin-template/CMakeLists.txt plugin-template/raw/CMakeLists.txt
@@ -110,8 +110,37 @@ headings() {
     sed -nE '/^```/,/^```/d; s/^#+ //p' "$1" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-'
 }
 
+# Usage: link_targets <page>...; "page:target" of each link outside of code: [x](target), also with a title, and [x]: target.
+link_targets() {
+    awk '
+        FNR == 1 { fenced = 0 }
+        /^ *```/ { fenced = !fenced; next }
+        fenced || /^    / { next }
+        {
+            gsub(/`[^`]*`/, "`")
+            if (match($0, /^ ? ? ?\[[^]]+\]:[ \t]+[^ \t]+/)) {
+                sub(/^ *\[[^]]+\]:[ \t]+/, "")
+                sub(/[ \t].*/, "")
+                print FILENAME ":" $0
+            }
+            while (match($0, /\]\([^) \t]+([ \t]+("[^"]*"|\047[^\047]*\047))?[ \t]*\)/)) {
+                target = substr($0, RSTART + 2, RLENGTH - 3)
+                $0 = substr($0, RSTART + RLENGTH)
+                sub(/[ \t].*/, "", target)
+                print FILENAME ":" target
+            }
+        }' "$@"
+}
+
+# Usage: references <page>; the name of each [text][name] and [name][] outside of code.
+references() {
+    sed -E '/^ *```/,/^ *```/d; /^    /d; s/`[^`]*`/`/g' "$1" | grep -oE '\[[^][]+\]\[[^][]*\]' |
+        sed -E 's/^\[(.*)\]\[\]$/\1/; s/^.*\]\[(.*)\]$/\1/'
+}
+
 links() {
-    local page target file heading folder
+    local page target file heading folder all count=0
+    readarray -t all < <(every_page)
     for page in "${pages[@]}"; do
         [ -e "$page" ] || fail "there is no $page"
     done
@@ -129,8 +158,18 @@ links() {
         elif [ -n "$heading" ] && ! headings "$file" | grep -qxF -e "$heading"; then
             fail "$page links to the heading $heading of $file, which it has not"
         fi
-    done < <(grep -oHE '\]\([^) ]+\)' "${pages[@]}" docs/decisions/*.md CHANGELOG.md |
-        sed -E 's/\]\(([^)]*)\)$/\1/')
+        count=$((count + 1))
+    done < <(link_targets "${all[@]}")
+    [ "$count" -ge 250 ] || fail "$count links were found; the patterns fit the pages no more"
+    for page in "${all[@]}"; do
+        while IFS= read -r target; do
+            awk -v name="$target" 'index(tolower($0), "[" tolower(name) "]:") == 1 { found = 1 } END { exit !found }' "$page" ||
+                fail "$page links to [$target], and does not say where that is"
+        done < <(references "$page")
+    done
+    while IFS=: read -r file target; do
+        [ -e "$target" ] || fail "$file names $target, which is not there"
+    done < <(sources | xargs grep -oHE '\bdocs/[A-Za-z0-9_./-]+\.md\b' | sort -u)
     for page in docs/[a-z]*.md docs/transports/*.md docs/decisions/README.md; do
         grep -qE "\]\(${page#docs/}(#[^)]*)?\)" docs/README.md || fail "docs/README.md, the list for each reader, does not have $page"
     done
@@ -546,12 +585,12 @@ words() {
     }
     while read -r line; do
         fail "spelling: $line"
-    done < <(codespell --ignore-words tests/docs/spelling.txt "${pages[@]}" CHANGELOG.md examples \
-        sdk plugins plugin-template tools docs/decisions || true)
+    done < <(codespell --ignore-words tests/docs/spelling.txt $(every_page) examples sdk plugins \
+        plugin-template tools dropin scripts packaging cmake || true)
     refused=$(sed -n '/^## Not this word, but that$/,$p' docs/glossary.md | sed -nE 's/^\| ([^|]*`[^|]*) \|.*/\1/p' |
         grep -oE '`[^`]+`' | tr -d '`' | paste -sd '|')
     [ "$(tr '|' '\n' <<<"$refused" | wc -l)" -ge 20 ] || fail "docs/glossary.md has lost its table of other words"
-    prose=$(sources | xargs awk -f tests/docs/prose.awk "${pages[@]}" docs/decisions/*.md CHANGELOG.md docs/pictures/*.dot)
+    prose=$(sources | xargs awk -f tests/docs/prose.awk $(every_page) docs/pictures/*.dot)
     [ "$(wc -l <<<"$prose")" -ge 20000 ] || fail "prose.awk fits the sources no more"
     while read -r line; do
         fail "docs/glossary.md has another word: ${line:0:200}"
