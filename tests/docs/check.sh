@@ -367,6 +367,11 @@ versions() {
     [ "$rpm" = "$release" ] || fail "the release is $release, and packaging/rpm/amalgam.spec says $rpm"
     grep -qE "^\* .* - ${release//./\\.}-[0-9]+$" packaging/rpm/amalgam.spec ||
         fail "%changelog of packaging/rpm/amalgam.spec does not have $release"
+    header=$(sed -nE 's/^## ([0-9.]+)( \((unreleased|[0-9]{4}-[0-9]{2}-[0-9]{2})\))?$/\1/p' CHANGELOG.md | paste -sd ' ')
+    spec=$(sed -nE 's/^amalgam \(([0-9.]+)-[0-9]+\) .*/\1/p' packaging/debian/changelog | uniq | paste -sd ' ')
+    [ "$header" = "$spec" ] || fail "CHANGELOG.md has sections of $header, and packaging/debian/changelog of $spec"
+    [ "$(grep -c '^## ' CHANGELOG.md)" = "$(wc -w <<<"$header")" ] ||
+        fail "CHANGELOG.md has a section that is none of a release, 'X.Y.Z (unreleased)' or with a date"
     header=$(sed -nE 's/^#define NA_PLUGIN_ABI_M(AJ|IN)OR ([0-9]+)u?.*/\2/p' sdk/include/na_plugin.h | paste -sd.)
     spec=$(sed -nE 's/^%global abi_m(aj|in)or ([0-9]+)$/\2/p' packaging/rpm/amalgam.spec | paste -sd.)
     [ "$header" = "$spec" ] || fail "the plugin ABI is $header, and packaging/rpm/amalgam.spec says $spec"
