@@ -17,6 +17,7 @@
 #     versions    the release has one number, also where packages say it; docs/upgrading.md has those of what travels
 #     messages    docs/messages.md has a row for each message of level error and warning, and none for others; those that
 #                 docs/upgrading.md quotes are there
+#     errors      docs/errors.md has a row for each code of the public headers, and none for others
 #     options     variables of the environment, options of init strings and of tools, and counters are in a page, and no others
 #     defaults    defaults and other numbers that pages name are those of the code, by the rows of tests/docs/defaults.txt
 #     performance tables and pictures of docs/performance.md are those that its data give
@@ -24,7 +25,7 @@
 set -euo pipefail
 cd "${2:-$(dirname "$0")/../..}"
 failures=0
-checks="functions links beginnings code blocks inside pictures decisions versions messages options defaults performance words"
+checks="functions links beginnings code blocks inside pictures decisions versions messages errors options defaults performance words"
 fences='c|cpp|cmake|meson' # kinds of blocks that are parts of examples
 pages=(README.md CONTRIBUTING.md SECURITY.md examples/README.md docs/*.md docs/transports/*.md)
 
@@ -465,6 +466,20 @@ messages() {
     while read -r line; do
         grep -qF -e "$line" <<<"$collected" || fail "docs/upgrading.md quotes '$line', which no message says"
     done < <(sed -nE '/^\| over \|/,/^$/p' docs/upgrading.md | cut -d '|' -f 3 | grep -oE '`[^`]+`' | tr -d '`')
+}
+
+# The first cell of a row names its codes. A code of NA has that of HG with its name.
+errors() {
+    local codes rows
+    codes=$(sed -nE '/^#define HG_RETURN_VALUES/,/RETURN_MAX/s/^ *X\((HG_[A-Z_]+)\).*/\1/p' sdk/include/mercury_core_types.h
+        sed -nE '/^#define NA_RETURN_VALUES/,/RETURN_MAX/s/^ *X\(NA_([A-Z_]+)\).*/HG_\1/p' sdk/include/na_types.h)
+    codes=$(grep -vxE 'HG_(SUCCESS|RETURN_MAX)' <<<"$codes")
+    [ "$(wc -l <<<"$codes")" -ge 48 ] || fail "$(wc -l <<<"$codes") codes were found; the patterns fit the headers no more"
+    rows=$(sed -nE 's/^(\| `[A-Z][^|]*) \|.*/\1/p' docs/errors.md | grep -oE '`[A-Z_]+`' | tr -d '`')
+    missing "docs/errors.md has no row for" "$codes" "$rows"
+    missing "docs/errors.md has a row for a code that is not there:" "$rows" "$codes"
+    grep -qF 'what is said of `HG_BUSY` holds of `NA_BUSY`' docs/errors.md ||
+        fail "docs/errors.md does not say where codes of NA are explained"
 }
 
 # Usage: missing <what to say> <list> <list>; each line of the first list is one of the second.
