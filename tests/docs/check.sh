@@ -161,19 +161,20 @@ links() {
         fi
         count=$((count + 1))
     done < <(link_targets "${all[@]}")
-    [ "$count" -ge 250 ] || fail "$count links were found; the patterns fit the pages no more"
+    [ ! -d sdk ] || [ "$count" -ge 250 ] || fail "$count links were found; the patterns fit the pages no more"
     for page in "${all[@]}"; do
         while IFS= read -r target; do
             awk -v name="$target" 'index(tolower($0), "[" tolower(name) "]:") == 1 { found = 1 } END { exit !found }' "$page" ||
                 fail "$page links to [$target], and does not say where that is"
         done < <(references "$page")
     done
-    while IFS=: read -r file target; do
-        [ -e "$target" ] || fail "$file names $target, which is not there"
-    done < <(sources | xargs grep -oHE '\bdocs/[A-Za-z0-9_./-]+\.md\b' | sort -u)
     for page in docs/[a-z]*.md docs/transports/*.md docs/decisions/README.md; do
         grep -qE "\]\(${page#docs/}(#[^)]*)?\)" docs/README.md || fail "docs/README.md, the list for each reader, does not have $page"
     done
+    [ -d sdk ] || return 0
+    while IFS=: read -r file target; do
+        [ -e "$target" ] || fail "$file names $target, which is not there"
+    done < <(sources | xargs grep -oHE '\bdocs/[A-Za-z0-9_./-]+\.md\b' | sort -u)
 }
 
 # Before a list, a table, a block, a picture or another heading.
@@ -202,6 +203,28 @@ code() {
     for page in examples/*; do
         [[ $page == *.md || " $shown " == *" $page "* ]] || fail "no page of docs/ shows a part of $page and links to it"
     done
+    release_of_examples
+}
+
+# The release that the examples ask for is the first that has all that they call.
+release_of_examples() {
+    local since asked
+    since=$(awk '
+        FNR == 1 || /^$/ { release = "" }
+        match($0, /\\since [0-9.]*[0-9]/) { release = substr($0, RSTART + 7, RLENGTH - 7) }
+        release != "" && match($0, /^(#define |[A-Za-z].*[ *])?[A-Za-z_0-9]+\(/) {
+            name = substr($0, 1, RLENGTH - 1)
+            sub(/.*[ *]/, "", name)
+            print release, name
+            release = ""
+        }' sdk/include/*.h)
+    [ "$(wc -l <<<"$since")" -ge 250 ] || fail "$(wc -l <<<"$since") functions were found; the pattern fits the headers no more"
+    since=$(grep -wFf <(grep -ohE '\b[A-Za-z_0-9]+\(' examples/*.c examples/*.cpp examples/*.h | tr -d '(' | sort -u) \
+        <<<"$since" | cut -d ' ' -f 1 | sort -V | tail -n 1)
+    asked=$(sed -nE 's/^find_package\(amalgam ([0-9.]+) .*/\1/p' examples/CMakeLists.txt
+        sed -nE "s/^amalgam = dependency\('amalgam-hg', version: '>=([0-9.]+)'\)/\1/p" examples/meson.build)
+    [ "$asked" = "$since"$'\n'"$since" ] ||
+        fail "examples call functions that are there since $since; CMakeLists.txt and meson.build there ask for ${asked/$'\n'/ and }"
 }
 
 # Usage: with_block <block> <file>...; prints the files that have it, a line each.
