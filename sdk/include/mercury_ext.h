@@ -406,19 +406,20 @@ HG_PUBLIC hg_return_t HG_Addr_lookup_cancel(hg_op_id_t op_id);
  * says so of the local descriptor, the transport may still write to its memory or read it. Memory
  * that HG_Bulk_create() allocated stays as long as need be.
  *
- * \param context [IN]        as in HG_Bulk_transfer_id()
- * \param callback [IN]       as in HG_Bulk_transfer_id()
- * \param arg [IN]            as in HG_Bulk_transfer_id()
- * \param op [IN]             as in HG_Bulk_transfer_id()
- * \param origin_addr [IN]    as in HG_Bulk_transfer_id()
- * \param origin_id [IN]      as in HG_Bulk_transfer_id()
- * \param origin_handle [IN]  as in HG_Bulk_transfer_id()
- * \param origin_offset [IN]  as in HG_Bulk_transfer_id()
- * \param local_handle [IN]   as in HG_Bulk_transfer_id()
- * \param local_offset [IN]   as in HG_Bulk_transfer_id()
- * \param size [IN]           as in HG_Bulk_transfer_id()
+ * \param context [IN]        context that runs the transfer
+ * \param callback [IN]       called at the end; NULL for none
+ * \param arg [IN]            passed to it
+ * \param op [IN]             HG_BULK_PULL or HG_BULK_PUSH
+ * \param origin_addr [IN]    address of the origin
+ * \param origin_id [IN]      id of the origin's context
+ * \param origin_handle [IN]  the origin's descriptor
+ * \param origin_offset [IN]  where to begin in it, in bytes
+ * \param local_handle [IN]   descriptor made here
+ * \param local_offset [IN]   where to begin in it, in bytes
+ * \param size [IN]           bytes; 0 is allowed
  * \param deadline_ms [IN]    milliseconds; 0: none, whatever the class has
- * \param op_id [OUT]         as in HG_Bulk_transfer_id()
+ * \param op_id [OUT]         operation, to be cancelled; NULL or HG_OP_ID_IGNORE if it is not
+ *                            wanted
  *
  * \return as HG_Bulk_transfer_id()
  *

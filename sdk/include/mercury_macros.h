@@ -104,7 +104,7 @@ hg_gen_undo:                                                                    
  * \param struct_type_name  name of the type
  * \param fields            ((type)(name))((type)(name))...
  *
- * \since 1.0
+ * Any thread may call the routine, each with a proc of its own. \since 1.0
  */
 #define MERCURY_GEN_PROC(struct_type_name, fields) \
     HG_GEN_STRUCT(struct_type_name, fields)        \
@@ -117,7 +117,7 @@ hg_gen_undo:                                                                    
  * \param struct_type_name  name of the type
  * \param fields            ((type)(name))((type)(name))...
  *
- * \since 1.0
+ * Any thread may call the routine, each with a proc of its own. \since 1.0
  */
 #define MERCURY_GEN_STRUCT_PROC(struct_type_name, fields) \
     HG_GEN_STRUCT_PROC(struct_type_name, fields)
@@ -133,7 +133,7 @@ hg_gen_undo:                                                                    
  *
  * \return id of the RPC, 0 on failure
  *
- * \since 1.0
+ * Any thread. \since 1.0
  */
 #define MERCURY_REGISTER(hg_class, func_name, in_struct_type_name, out_struct_type_name, rpc_cb) \
     HG_Register_name(hg_class, func_name, HG_GEN_JOIN(hg_proc_, in_struct_type_name),            \

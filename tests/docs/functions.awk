@@ -6,6 +6,7 @@
 #   - what is returned; of a status each code that stands in the function's source, or in that of functions of the same file
 #     whose status it returns, unless the first comment of the header says when every function returns it;
 #   - in what unit times and sizes are, which threads may call it, and since which version it is there.
+# A macro with arguments whose comment begins like that of a function says what each argument is, which threads, since when.
 
 BEGIN {
     owner = "(freed?|frees|close[ds]?|destroy(ed|s)?|given back|give back|joined|stopped) (it )?(by|with|to) |own(ed|s)? " \
@@ -54,6 +55,11 @@ in_declaration {
     }
     next
 }
+/^#define [A-Za-z_0-9]+\(/ {
+    if (comment ~ /^\/\*\*\n/)
+        check_macro($0)
+    comment = ""
+}
 /^$/ { comment = "" }
 
 function report(text) {
@@ -97,6 +103,24 @@ function check(    type, parameters, count, part, i) {
     count = split(parameters, part, ",")
     for (i = 1; i <= count; i++)
         check_parameter(part[i])
+}
+
+function check_macro(line,    part, count, i) {
+    name = line
+    sub(/^#define /, "", name)
+    sub(/\(.*/, "", name)
+    sub(/^[^(]*\(/, "", line)
+    sub(/\).*/, "", line)
+    divide(comment)
+    macros++
+    count = split(line, part, /, */)
+    for (i = 1; i <= count; i++)
+        if (part[i] != "..." && !(part[i] in meaning))
+            report("what " part[i] " is")
+    if (last !~ /thread/)
+        report("which threads may use it")
+    if (last !~ /\\since [0-9]/)
+        report("since which version it is there")
 }
 
 function check_parameter(text,    word) {
@@ -216,4 +240,6 @@ END {
             check_codes(name, name)
     if (functions < least)
         print functions " functions were found; the patterns fit the headers no more"
+    if (macros < 3)
+        print macros + 0 " macros were found; the patterns fit the headers no more"
 }
