@@ -47,7 +47,7 @@ static hg_return_t pulled(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* Starts the pull; false if the request is to be answered with an error. */
+/* Starts the pull. Another code than HG_SUCCESS is what the request is to be answered with. */
 static hg_return_t start(struct pull *pull)
 {
     const struct hg_info *info = HG_Get_info(pull->handle);

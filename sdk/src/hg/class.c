@@ -125,9 +125,10 @@ hg_return_t HG_Finalize(hg_class_t *hg_class)
     addr_count = atomic_load(&hg_class->addr_count);
     bulk_count = atomic_load(&hg_class->bulk->count);
     if (has_contexts || addr_count > 0 || bulk_count > 0) {
-        HG_LOG_ERROR("cannot close the class: %s, %" PRId32 " addresses and %" PRId32
-                     " bulk descriptors are left; destroy and free them first",
-                     has_contexts ? "contexts" : "no contexts", addr_count, bulk_count);
+        HG_LOG_ERROR("cannot close the class while objects of it are left (contexts: %s, "
+                     "addresses: %" PRId32 ", bulk descriptors: %" PRId32
+                     "); destroy and free them first",
+                     has_contexts ? "yes" : "no", addr_count, bulk_count);
         return HG_BUSY;
     }
 

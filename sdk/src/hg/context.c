@@ -191,13 +191,13 @@ static hg_return_t hg_context_drain(hg_context_t *context)
         if (waited_ns > HG_QUIESCE_NS &&
             (waited_ns > HG_QUIESCE_RESPONDING_NS || !hg_context_is_responding(context)) &&
             !hg_context_is_quiet(context) && !hg_context_release_unanswered(context)) {
-            HG_LOG_ERROR("cannot destroy the context: %" PRIu32 " handles of forwards and %" PRIu32
-                         " of requests are not destroyed, %" PRId32
-                         " other operations run, callbacks are %s; see to them and try again",
+            HG_LOG_ERROR("cannot destroy the context while it is in use (handles of HG_Create(): "
+                         "%" PRIu32 ", handles of requests: %" PRIu32 ", other operations: %" PRId32
+                         ", callbacks that wait: %s); end and destroy these, then call again",
                          hg_pools_count(hg_rpc_context(context)->origins),
                          hg_pools_count(hg_rpc_context(context)->targets),
                          atomic_load(&context->op_count),
-                         mpsc_queue_is_empty(&context->queue) ? "not queued" : "queued");
+                         mpsc_queue_is_empty(&context->queue) ? "no" : "yes");
             return HG_BUSY;
         }
     }
