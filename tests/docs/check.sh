@@ -530,9 +530,15 @@ options() {
     named_counters
 }
 
-# A call of getenv() that has no name in it takes one of a *_VARIABLE. Names of UCX are often without their beginning.
+# A call of getenv() that has no name in it takes one of a *_VARIABLE, or a macro's. Names of UCX are often without their
+# beginning.
 named_variables() {
-    found=$(grep -ohE '(getenv|setenv)\("[A-Z_]+"|_VARIABLE +"[A-Z_]+"' $sources | cut -d '"' -f 2)
+    local macro defined
+    found=$(grep -ohE '(getenv|setenv)\("[A-Z_]+"|_VARIABLE +"[A-Z_]+"' $sources | cut -d '"' -f 2
+        while read -r macro; do
+            defined=$(sed -nE "s/^# *define $macro +\"([A-Z_0-9]+)\".*/\1/p" $sources)
+            echo "${defined:-whose name is the macro $macro, which is no string}"
+        done < <(grep -ohE '(getenv|setenv)\([A-Z][A-Z0-9_]*\b' $sources | cut -d '(' -f 2 | sort -u))
     known=$(grep -ohE '\b[A-Z]+_[A-Z0-9_]+\b' <<<"$text")
     [ "$(wc -l <<<"$found")" -ge 20 ] || fail "few variables were found; the pattern fits the sources no more"
     missing "no page explains the variable" "$found" "$known"
