@@ -111,6 +111,9 @@ void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello)
     if (status != UCS_OK) {
         (void) snprintf(reason, sizeof(reason), "%s (%s)", ucs_status_string(status),
                         ucx_log_last());
+        if (link->peer == NULL)
+            UCX_LOG_WARNING("%s called and is turned away, because UCX has no way to it: %s",
+                            link->name, reason);
         ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, reason);
         return;
     }
