@@ -7,6 +7,8 @@
  */
 #include "example.h"
 
+#include <mercury_ext.h>
+
 #define BLOCK ((hg_size_t) 1 << 20)
 #define DEPTH 4 /* blocks in flight */
 
@@ -51,8 +53,9 @@ static void pull_next(struct block *block)
 
     if (size == 0 || pull->out.ret != HG_SUCCESS)
         return;
-    ret = HG_Bulk_transfer(info->context, pulled, block, HG_BULK_PULL, info->addr, pull->in.data,
-                           pull->next, pull->local, block->place, size, HG_OP_ID_IGNORE);
+    ret = HG_Bulk_transfer_deadline(info->context, pulled, block, HG_BULK_PULL, info->addr, 0,
+                                    pull->in.data, pull->next, pull->local, block->place, size,
+                                    30000, HG_OP_ID_IGNORE); /* milliseconds */
     if (ret == HG_SUCCESS) {
         pull->next += size;
         pull->running++;

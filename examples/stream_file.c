@@ -8,13 +8,10 @@
 #include "example.h"
 
 #include <fcntl.h>
-#include <mercury_ext.h>
 #include <unistd.h>
 
-#define PIECE   ((hg_size_t) 1 << 20)
-#define DEPTH   4 /* pieces in flight */
-
-#define PULL_MS 30000 /* after so long a piece is an error, HG_TIMEOUT */
+#define PIECE ((hg_size_t) 1 << 20)
+#define DEPTH 4 /* pieces in flight */
 
 MERCURY_GEN_PROC(write_in_t, ((uint64_t) (offset))((hg_bulk_t) (data)))
 MERCURY_GEN_PROC(write_out_t, ((int32_t) (ret)))
@@ -70,9 +67,8 @@ static hg_return_t write_request(hg_handle_t handle)
         return end_piece(piece, HG_INVALID_ARG);
     ret = HG_Bulk_create(info->hg_class, 1, NULL, &size, HG_BULK_WRITE_ONLY, &piece->local);
     if (ret == HG_SUCCESS)
-        ret = HG_Bulk_transfer_deadline(info->context, pulled, piece, HG_BULK_PULL, info->addr, 0,
-                                        piece->in.data, 0, piece->local, 0, size, PULL_MS,
-                                        HG_OP_ID_IGNORE);
+        ret = HG_Bulk_transfer(info->context, pulled, piece, HG_BULK_PULL, info->addr,
+                               piece->in.data, 0, piece->local, 0, size, HG_OP_ID_IGNORE);
     return ret == HG_SUCCESS ? ret : end_piece(piece, ret);
 }
 
