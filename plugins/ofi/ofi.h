@@ -204,9 +204,8 @@ struct ofi_rma {
     uint64_t done;         /* bytes that were transferred */
     uint64_t in_progress;  /* bytes of the piece that the fabric works on */
     uint64_t broken_since; /* ns: its connection broke, and has not served it since; 0: not so */
-    bool is_abandoned;
-    int32_t abandon_status; /* what it ends with then */
-    struct ofi_rma *next;   /* of those whose next piece waits for resources */
+    int32_t abandoned;     /* the status that it is to end with; NA_PLUGIN_SUCCESS: it goes on */
+    struct ofi_rma *next;  /* of those whose next piece waits for resources */
 };
 
 /* A buffer that receives frames. */

@@ -54,7 +54,7 @@ int32_t ofi_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
     private->in_progress = 0;
     private->broken_since = 0;
     private->next = NULL;
-    private->is_abandoned = false;
+    private->abandoned = NA_PLUGIN_SUCCESS;
     ret = ofi_rma_issue(na_class, private);
     if (ret == -FI_EAGAIN)
         return ofi_rma_stalled(na_class, private);
@@ -75,14 +75,15 @@ bool ofi_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int
 
     if (endpoint->rma != NULL)
         return kit_remote_abandon(endpoint, rma, status);
-    private->abandon_status = private->is_abandoned ? private->abandon_status : status;
-    private->is_abandoned = true;
+    if (private->abandoned == NA_PLUGIN_SUCCESS)
+    private->abandoned = status;
     return private->in_progress == 0;
 }
 
 /* The fabric completed what it worked on. */
 void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status)
 {
+    const bool is_abandoned = rma->abandoned != NA_PLUGIN_SUCCESS;
     ssize_t ret;
 
     if (status == NA_PLUGIN_SUCCESS) {
@@ -92,10 +93,9 @@ void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, i
     rma->in_progress = 0;
     rma->broken_since = 0;
     rma->address->way.requests--;
-    if (status != NA_PLUGIN_SUCCESS || rma->done == rma->rma->length || rma->is_abandoned) {
+    if (status != NA_PLUGIN_SUCCESS || rma->done == rma->rma->length || is_abandoned) {
         ofi_rma_end(na_class, rma,
-                    rma->is_abandoned && rma->done != rma->rma->length ? rma->abandon_status
-                                                                       : status);
+                    is_abandoned && rma->done != rma->rma->length ? rma->abandoned : status);
         return;
     }
     ret = ofi_rma_issue(na_class, rma);
@@ -112,7 +112,7 @@ void ofi_rma_piece_failed(struct na_plugin_class *na_class, struct ofi_rma *rma,
     int32_t status = ofi_status(entry->err);
 
     if (na_class->data.endpoint == NULL || !ofi_data_failed(rma, entry, &status) ||
-        rma->is_abandoned) {
+        rma->abandoned != NA_PLUGIN_SUCCESS) {
         ofi_rma_piece_done(na_class, rma, status);
         return;
     }
@@ -130,8 +130,9 @@ void ofi_rma_retry(struct na_plugin_class *na_class)
     na_class->rmas_waiting = NULL;
     na_class->rmas_waiting_end = &na_class->rmas_waiting;
     for (; rma != NULL; rma = next) {
-        ssize_t ret = rma->is_abandoned ? -FI_ECANCELED : ofi_rma_issue(na_class, rma);
-        int32_t status = rma->is_abandoned ? rma->abandon_status : ofi_status((int) -ret);
+        const bool is_abandoned = rma->abandoned != NA_PLUGIN_SUCCESS;
+        ssize_t ret = is_abandoned ? -FI_ECANCELED : ofi_rma_issue(na_class, rma);
+        int32_t status = is_abandoned ? rma->abandoned : ofi_status((int) -ret);
 
         next = rma->next;
         if (ret == -FI_EAGAIN && na_class->data.endpoint == NULL) {

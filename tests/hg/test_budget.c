@@ -83,8 +83,8 @@ static void call_end(const struct pair *pair, struct call *call, hg_return_t ret
 }
 
 /*
- * Until so many requests are held, and all others of them wait. A response makes room when it has
- * left, which its sender may learn after the receiver has it.
+ * Polls until `held` requests are held and the rest of `count` waits for room. A response makes
+ * room when it has left, which its sender may learn after the receiver has it.
  */
 static void wait_for_all(const struct pair *pair, int count, int held)
 {

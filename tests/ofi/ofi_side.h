@@ -5,6 +5,8 @@
 
 #include "ofi.h"
 
+#include "kit/plugin_host.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -15,14 +17,46 @@ struct side {
     struct na_plugin_context *context;
 };
 
-static inline void side_open_as(struct side *side, const char *protocol, bool is_target,
-                                uint32_t progress_mode)
+/* The status of the last operation that completed; a test sets -1 before it starts one. */
+static int32_t side_status = -1;
+
+static inline void side_completed(void *op, int32_t status)
+{
+    (void) op;
+    side_status = status;
+}
+
+/* Has completions of the plugin's operations end in side_status. */
+static inline void side_host_use(struct na_host *host)
+{
+    *host = plugin_host;
+    host->op_complete = side_completed;
+    kit_host = host;
+}
+
+/* Polls `from`, and `polls` if it is not NULL, for at most wait_ns until an operation completes. */
+static inline int32_t side_await(struct side *from, struct side *polls, uint64_t wait_ns)
+{
+    const uint64_t end = kit_host->clock_ns() + wait_ns;
+    uint32_t count = 0;
+
+    while (side_status < 0 && kit_host->clock_ns() < end) {
+        (void) kit_msg_poll(from->context, &count);
+        if (polls != NULL)
+            (void) kit_msg_poll(polls->context, &count);
+    }
+    return side_status;
+}
+
+/* At an address of the provider's choice when `address` is NULL. */
+static inline void side_open_at(struct side *side, const char *protocol, const char *address,
+                                bool is_target, uint32_t progress_mode)
 {
     struct na_plugin_init init = {
         .size = sizeof(init),
         .class_name = "ofi",
         .protocol = protocol,
-        .address = "127.0.0.1",
+        .address = address,
         .listen = is_target,
         .max_contexts = 1,
         .progress_mode = progress_mode,
@@ -32,6 +66,12 @@ static inline void side_open_as(struct side *side, const char *protocol, bool is
     assert_int_equal(ofi_class_initialize(&init, NULL, &side->na_class, &info), NA_PLUGIN_SUCCESS);
     assert_int_equal(kit_msg_context_create(side->na_class, NULL, 0, &side->context),
                      NA_PLUGIN_SUCCESS);
+}
+
+static inline void side_open_as(struct side *side, const char *protocol, bool is_target,
+                                uint32_t progress_mode)
+{
+    side_open_at(side, protocol, "127.0.0.1", is_target, progress_mode);
 }
 
 static inline void side_close(struct side *side)

@@ -7,7 +7,6 @@
 
 #include "ofi_side.h"
 
-#include "kit/plugin_host.h"
 #include "test_listen.h"
 
 #include <setjmp.h>
@@ -23,31 +22,18 @@
 #define CONNECT_NS  UINT64_C(300000000)
 #define WAIT_NS     UINT64_C(10000000000)
 
-static int32_t last_status = -1;
-
-static void completed(void *op, int32_t status)
-{
-    (void) op;
-    last_status = status;
-}
-
 /* What a message ends with; the other side polls, or does not. */
 static int32_t message(struct side *from, struct na_plugin_addr *to, struct side *polls)
 {
-    uint64_t end = kit_host->clock_ns() + WAIT_NS;
     void *op = plugin_host_alloc(kit_msg_op_size(), kit_msg_op_align());
-    uint32_t count = 0;
+    int32_t status;
 
-    last_status = -1;
+    side_status = -1;
     assert_int_equal(kit_msg_send_unexpected(from->context, op, "hello", 5, NULL, to, 0, 1),
                      NA_PLUGIN_SUCCESS);
-    while (last_status < 0 && kit_host->clock_ns() < end) {
-        (void) kit_msg_poll(from->context, &count);
-        if (polls != NULL)
-            (void) kit_msg_poll(polls->context, &count);
-    }
+    status = side_await(from, polls, WAIT_NS);
     plugin_host_free(op);
-    return last_status;
+    return status;
 }
 
 static void who_accepts_nobody_is_given_up(void **state)
@@ -115,11 +101,10 @@ int main(void)
         cmocka_unit_test(who_accepts_nobody_is_given_up),
         cmocka_unit_test(who_closes_at_once_is_not_hammered),
     };
-    struct na_host host = plugin_host;
+    struct na_host host;
     int ret;
 
-    host.op_complete = completed;
-    kit_host = &host;
+    side_host_use(&host);
     ret = cmocka_run_group_tests(tests, NULL, NULL);
     ofi_enumerate_cleanup();
     return ret;

@@ -100,6 +100,25 @@ static void side_open(struct side *side, bool is_target)
     side_open_as(side, protocol, is_target, is_busy ? NA_PLUGIN_PROGRESS_BUSY : 0);
 }
 
+/* Returns the target's address, as the origin has it. */
+static struct na_plugin_addr *pair_open(struct side *origin, struct side *target)
+{
+    struct na_plugin_addr *addr;
+
+    side_open(origin, false);
+    side_open(target, true);
+    assert_int_equal(ofi_addr_lookup(origin->na_class, target->na_class->name, &addr),
+                     NA_PLUGIN_SUCCESS);
+    return addr;
+}
+
+static void pair_close(struct side *origin, struct side *target, struct na_plugin_addr *addr)
+{
+    kit_msg_addr_free(origin->na_class, addr);
+    side_close(origin);
+    side_close(target);
+}
+
 /* As a program that waits does it. */
 static void side_poll(struct side *side)
 {
@@ -288,10 +307,7 @@ static void unfinished_messages_do_not_stop_the_endpoint(void **state)
     int before;
 
     (void) state;
-    side_open(&origin, false);
-    side_open(&target, true);
-    assert_int_equal(ofi_addr_lookup(origin.na_class, target.na_class->name, &addr),
-                     NA_PLUGIN_SUCCESS);
+    addr = pair_open(&origin, &target);
     assert_true(message_arrives(&origin, addr, &target));
     before = descriptors();
     for (unsigned int i = 0; i < ENOUGH; i += AT_ONCE)
@@ -299,9 +315,7 @@ static void unfinished_messages_do_not_stop_the_endpoint(void **state)
     assert_true(message_arrives(&origin, addr, &target));
     assert_true(target.na_class->stuck.renewals != 0);
     assert_true(descriptors() <= before + 16);
-    kit_msg_addr_free(origin.na_class, addr);
-    side_close(&origin);
-    side_close(&target);
+    pair_close(&origin, &target, addr);
 }
 
 static void unfinished_messages_do_not_stop_a_polling_endpoint(void **state)
@@ -318,18 +332,13 @@ static void unfinished_messages_cost_nothing(void **state)
     struct na_plugin_addr *addr;
 
     (void) state;
-    side_open(&origin, false);
-    side_open(&target, true);
-    assert_int_equal(ofi_addr_lookup(origin.na_class, target.na_class->name, &addr),
-                     NA_PLUGIN_SUCCESS);
+    addr = pair_open(&origin, &target);
     for (unsigned int i = 0; i < MANY; i += AT_ONCE) {
         strangers_come_and_go(&target, i);
         assert_true(message_arrives(&origin, addr, &target));
     }
     assert_int_equal(target.na_class->stuck.renewals, 0);
-    kit_msg_addr_free(origin.na_class, addr);
-    side_close(&origin);
-    side_close(&target);
+    pair_close(&origin, &target, addr);
 }
 
 /* Somebody has its port when it is opened anew, for a moment; we sleep between polls. */
@@ -448,10 +457,7 @@ static void silent_connections_leave_room_for_others(void **state)
     bool is_served;
 
     (void) state;
-    side_open(&origin, false);
-    side_open(&target, true);
-    assert_int_equal(ofi_addr_lookup(origin.na_class, target.na_class->name, &addr),
-                     NA_PLUGIN_SUCCESS);
+    addr = pair_open(&origin, &target);
     strangers = silent_strangers_start(&target);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     low = limit;
@@ -464,9 +470,7 @@ static void silent_connections_leave_room_for_others(void **state)
     (void) waitpid(strangers, NULL, 0);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     assert_true(is_served);
-    kit_msg_addr_free(origin.na_class, addr);
-    side_close(&origin);
-    side_close(&target);
+    pair_close(&origin, &target, addr);
 }
 
 int main(void)

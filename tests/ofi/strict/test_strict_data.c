@@ -3,8 +3,6 @@
 
 #include "ofi_side.h"
 
-#include "kit/plugin_host.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,29 +19,12 @@ struct pair {
     void *op;
 };
 
-static int32_t last_status;
-
-static void completed(void *op, int32_t status)
-{
-    (void) op;
-    last_status = status;
-}
-
 static void open_side(struct side *side)
 {
     const char *profile = getenv("AMALGAM_STRICT_PROFILE");
-    struct na_plugin_init init = {
-        .size = sizeof(init),
-        .listen = 1,
-        .class_name = "ofi",
-        .protocol = profile == NULL || strcmp(profile, "all") == 0 ? "strict" : profile,
-        .max_contexts = 1,
-    };
-    struct na_plugin_class_info info = {.size = sizeof(info)};
+    const bool is_all = profile == NULL || strcmp(profile, "all") == 0;
 
-    assert_int_equal(ofi_class_initialize(&init, NULL, &side->na_class, &info), NA_PLUGIN_SUCCESS);
-    assert_int_equal(kit_msg_context_create(side->na_class, NULL, 0, &side->context),
-                     NA_PLUGIN_SUCCESS);
+    side_open_at(side, is_all ? "strict" : profile, NULL, true, 0);
 }
 
 static void open_pair(struct pair *pair)
@@ -55,7 +36,7 @@ static void open_pair(struct pair *pair)
         ofi_addr_lookup(pair->origin.na_class, pair->target.na_class->name, &pair->addr),
         NA_PLUGIN_SUCCESS);
     pair->op = plugin_host_alloc(kit_msg_op_size(), kit_msg_op_align());
-    last_status = -1;
+    side_status = -1;
 }
 
 static void close_origin(struct pair *pair)
@@ -69,30 +50,16 @@ static void close_origin(struct pair *pair)
     plugin_host_free(pair->op);
 }
 
-/* What the operation ends with; without `target` the origin alone polls. */
-static int32_t status_of(struct pair *pair, struct side *target)
-{
-    const uint64_t end = kit_host->clock_ns() + WAIT_NS;
-    uint32_t count = 0;
-
-    while (last_status < 0 && kit_host->clock_ns() < end) {
-        (void) kit_msg_poll(pair->origin.context, &count);
-        if (target != NULL)
-            (void) kit_msg_poll(target->context, &count);
-    }
-    return last_status;
-}
-
 /* Of more bytes than any profile injects: those have left when they are copied. */
 static int32_t message(struct pair *pair)
 {
     static const uint8_t bytes[1000];
 
-    last_status = -1;
+    side_status = -1;
     assert_int_equal(kit_msg_send_unexpected(pair->origin.context, pair->op, bytes, sizeof(bytes),
                                              NULL, pair->addr, 0, 1),
                      NA_PLUGIN_SUCCESS);
-    return status_of(pair, NULL);
+    return side_await(&pair->origin, NULL, WAIT_NS);
 }
 
 static struct na_plugin_mem *registered(struct side *side, void *base, uint64_t size,
@@ -121,11 +88,11 @@ static void offer(struct pair *pair, struct na_plugin_mem *mem)
 
 static int32_t transfer(struct pair *pair, bool is_put)
 {
-    last_status = -1;
+    side_status = -1;
     assert_int_equal((is_put ? ofi_put : ofi_get)(pair->origin.context, pair->op, pair->local, 0,
                                                   pair->remote, 0, BYTES, pair->addr, 0),
                      NA_PLUGIN_SUCCESS);
-    return status_of(pair, &pair->target);
+    return side_await(&pair->origin, &pair->target, WAIT_NS);
 }
 
 static void a_message_to_an_endpoint_that_is_gone_ends(void **state)
@@ -153,14 +120,14 @@ static void a_transfer_with_a_peer_that_goes_is_not_canceled(void **state)
     pair.local =
         registered(&pair.origin, memory + MANY, MANY, NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
     assert_int_equal(transfer(&pair, false), NA_PLUGIN_SUCCESS); /* the two know each other */
-    last_status = -1;
+    side_status = -1;
     assert_int_equal(
         ofi_get(pair.origin.context, pair.op, pair.local, 0, pair.remote, 0, MANY, pair.addr, 0),
         NA_PLUGIN_SUCCESS);
     for (int i = 0; i < 20; i++)
         (void) kit_msg_poll(pair.origin.context, &count);
     side_close(&pair.target);
-    assert_int_equal(status_of(&pair, NULL), NA_PLUGIN_HOSTUNREACH);
+    assert_int_equal(side_await(&pair.origin, NULL, WAIT_NS), NA_PLUGIN_HOSTUNREACH);
     close_origin(&pair);
     free(memory);
 }
@@ -220,11 +187,10 @@ int main(void)
         cmocka_unit_test(read_only_memory_is_read_and_not_written),
         cmocka_unit_test(read_only_memory_is_put),
     };
-    struct na_host host = plugin_host;
+    struct na_host host;
     int ret;
 
-    host.op_complete = completed;
-    kit_host = &host;
+    side_host_use(&host);
     ret = cmocka_run_group_tests(tests, NULL, NULL);
     ofi_enumerate_cleanup();
     return ret;
