@@ -84,7 +84,7 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
     if (na_class->endpoint != NULL && na_class->local == NULL) {
         if (ofi_target_is_busy(na_class, NULL, NULL))
             ofi_cut(na_class, NULL);
-        ofi_unidentified_end(na_class, 0);
+        ofi_unidentified_end(na_class);
         ofi_data_stop(na_class);
         if ((na_class->mr_mode & FI_MR_ENDPOINT) != 0) /* cxi keeps one that has registrations */
             ofi_mem_destroy_all(na_class);
@@ -187,9 +187,6 @@ static void ofi_settle(struct na_plugin_class *na_class, const struct na_plugin_
     na_class->ops.has_tcp_names = na_class->protocol.tcp_port;
     na_class->ops.max_frame = ofi_frame_size(na_class);
     na_class->is_listening = init->listen != 0;
-    na_class->stuck.is_possible = na_class->protocol.tcp_port &&
-                                  strstr(info->fabric_attr->prov_name, "ofi_rxm") != NULL &&
-                                  (info->domain_attr->mr_mode & FI_MR_ENDPOINT) == 0;
     na_class->busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
     na_class->mr_mode = (uint64_t) info->domain_attr->mr_mode;
     na_class->key_mask = key_size == 0 || key_size >= sizeof(uint64_t)

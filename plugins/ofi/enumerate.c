@@ -35,7 +35,8 @@ int32_t ofi_enumerate(const char *name, na_plugin_offer_fn report, void *arg)
         return ofi_report_protocol(&protocol, list, report, arg);
     }
     for (uint32_t i = 0; i < ofi_protocol_count && ret == NA_PLUGIN_SUCCESS; i++)
-        ret = ofi_report_protocol(&ofi_protocols[i], list, report, arg);
+        if (ofi_protocol_find(ofi_protocols[i].name, &protocol))
+            ret = ofi_report_protocol(&protocol, list, report, arg);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = ofi_report_rest(list, report, arg);
     return ret;
@@ -199,7 +200,7 @@ static int32_t ofi_report_rest(const struct fi_info *list, na_plugin_offer_fn re
         const char *name = info->fabric_attr->prov_name;
         struct ofi_protocol protocol;
 
-        if (ofi_protocol_is_listed(name) || ofi_provider_seen(list, info) ||
+        if (ofi_provider_is_listed(name) || ofi_provider_seen(list, info) ||
             !ofi_protocol_find(name, &protocol))
             continue;
         protocol.priority = 0;

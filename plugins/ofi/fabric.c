@@ -12,9 +12,6 @@
 /* Peers that address vectors and queues are laid out for; no limit. */
 #define OFI_PEERS_EXPECTED 1024
 
-/* Until an endpoint that could not be opened anew is tried again; a descriptor may be short. */
-#define OFI_RENEW_NS UINT64_C(1000000000)
-
 static bool ofi_endpoint_ends_all(const struct na_plugin_class *na_class);
 static int32_t ofi_again_open(struct na_plugin_class *na_class);
 static void ofi_queue_replace(struct na_plugin_class *na_class);
@@ -81,21 +78,10 @@ static bool ofi_endpoint_ends_all(const struct na_plugin_class *na_class)
 /* False when there is none. */
 bool ofi_endpoint_reopen(struct na_plugin_class *na_class)
 {
-    struct ofi_stuck *stuck = &na_class->stuck;
-    uint64_t now;
-
     if (na_class->failed || !kit_endpoint_is_active(&na_class->base))
         return false;
-    if (!stuck->is_renewing) {
-        na_class->failed = ofi_again_open(na_class) != NA_PLUGIN_SUCCESS;
-        return !na_class->failed;
-    }
-    now = kit_host->clock_ns();
-    if (now < stuck->renew_at)
-        return false;
-    stuck->renew_at = now + OFI_RENEW_NS;
-    stuck->is_renewing = ofi_again_open(na_class) != NA_PLUGIN_SUCCESS;
-    return !stuck->is_renewing;
+    na_class->failed = ofi_again_open(na_class) != NA_PLUGIN_SUCCESS;
+    return !na_class->failed;
 }
 
 static int32_t ofi_again_open(struct na_plugin_class *na_class)

@@ -8,8 +8,6 @@
 /* Buffers that wait for frames; what comes beyond them waits in the provider. */
 #define OFI_RECEIVES 64u
 
-static bool ofi_is_own_message(struct ofi_stuck *stuck, const void *data, uint64_t size);
-
 /* What the provider copies is sent at once. */
 int32_t ofi_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
 {
@@ -68,9 +66,7 @@ void ofi_frame_received(struct na_plugin_class *na_class, struct ofi_receive *re
 {
     receive->is_posted = false;
     na_class->idle_polls = 0;
-    na_class->stuck.has_received = true;
     if (size == 1 || /* a fence */
-        (na_class->stuck.is_sent && ofi_is_own_message(&na_class->stuck, receive->data, size)) ||
         kit_msg_frame_received(&na_class->base, receive->data, size, NULL, receive))
         ofi_receives_add(na_class, receive);
 }
@@ -167,13 +163,4 @@ void ofi_slab_deregister(struct kit_endpoint *endpoint, void *registration)
     (void) endpoint;
     if (mr != NULL)
         (void) fi_close(&mr->fid);
-}
-
-/* The one that tells whether the endpoint still receives: it is nobody else's. */
-static bool ofi_is_own_message(struct ofi_stuck *stuck, const void *data, uint64_t size)
-{
-    if (size != sizeof(stuck->mark) || memcmp(data, stuck->mark, sizeof(stuck->mark)) != 0)
-        return false;
-    stuck->is_sent = false;
-    return true;
 }

@@ -22,7 +22,7 @@
 #define OFI_PLUGIN_NAME "ofi"
 
 /* The API that this plugin is written for; older libraries refuse, newer ones behave like it. */
-#define OFI_API_VERSION      FI_VERSION(1, 15)
+#define OFI_API_VERSION      FI_VERSION(1, 17)
 
 #define OFI_LOG_ERROR(...)   OFI_LOG(NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
 #define OFI_LOG_WARNING(...) OFI_LOG(NA_PLUGIN_LOG_WARNING, __VA_ARGS__)
@@ -62,7 +62,8 @@ enum ofi_auth {
 struct ofi_protocol {
     const char *name;
     const char *provider; /* libfabric's name, of the core provider when layers may be above it */
-    uint32_t format;      /* FI_ADDR_*, FI_FORMAT_UNSPEC for IPv4 or IPv6 */
+    const char *provider_in_1_17; /* the same before 1.18, or NULL */
+    uint32_t format;              /* FI_ADDR_*, FI_FORMAT_UNSPEC for IPv4 or IPv6 */
     enum ofi_naming naming;
     enum ofi_auth auth;
     int32_t priority; /* for `auto` */
@@ -100,23 +101,6 @@ struct ofi_resources {
     struct fid_mr *receive_mr;
     void *receive_memory;
     void *receives;
-};
-
-/* Whether the endpoint still receives (stuck.c). */
-struct ofi_stuck {
-    uint64_t since;         /* ns: the first look of the row */
-    uint64_t probe_since;   /* ns: a message to ourselves is to be sent, or was; 0: none */
-    uint64_t healthy_until; /* ns: the last one arrived a moment ago */
-    uint64_t renew_at;      /* ns: when a failed opening is tried again */
-    fi_addr_t own;          /* of our own endpoint */
-    uint32_t looks;         /* in a row */
-    uint32_t renewals;      /* of the endpoint, so far */
-    bool is_possible;       /* with this provider, and it can be mended */
-    bool is_known;          /* the own address is in the address vector */
-    bool is_sent;
-    bool has_received; /* since the last look */
-    bool is_renewing;  /* until it is open again */
-    uint8_t mark[24];
 };
 
 /* An endpoint of this process, for the others in it (local.c). */
@@ -274,7 +258,6 @@ struct na_plugin_class {
     bool is_listening;
     uint32_t idle_polls; /* since a frame was received */
     uint32_t polls;
-    struct ofi_stuck stuck;
     struct ofi_cm cm;
     struct ofi_data data;
     FILE *unidentified; /* what the system says of the set that they are in; or NULL */
@@ -302,12 +285,13 @@ struct na_plugin_class {
 };
 
 /* protocol.c */
-/* What libfabric's tcp without a layer above it was called before 1.18. */
+/* libfabric's tcp before 1.18, where a provider of that name needs a layer above it. */
 #define OFI_TCP_IN_1_17 "net"
 
 extern const struct ofi_protocol ofi_protocols[];
 extern const uint32_t ofi_protocol_count;
 bool ofi_protocol_find(const char *name, struct ofi_protocol *protocol);
+bool ofi_provider_is_listed(const char *provider);
 bool ofi_protocol_has_provider(const struct ofi_protocol *protocol, const char *provider);
 bool ofi_is_connected(const struct ofi_protocol *protocol, const struct fi_info *info);
 bool ofi_is_native(const struct ofi_protocol *protocol, const struct fi_info *info);
@@ -463,14 +447,11 @@ int32_t ofi_poll(struct kit_endpoint *endpoint);
 int ofi_get_fd(struct kit_endpoint *endpoint);
 bool ofi_try_wait(struct kit_endpoint *endpoint);
 
-/* stuck.c */
-void ofi_stuck_look(struct na_plugin_class *na_class);
-
 /* unidentified.c */
 void ofi_unidentified_open(struct na_plugin_class *na_class);
 void ofi_unidentified_close(struct na_plugin_class *na_class);
 void ofi_unidentified_look(struct na_plugin_class *na_class);
-void ofi_unidentified_end(struct na_plugin_class *na_class, uint64_t least_ns);
+void ofi_unidentified_end(struct na_plugin_class *na_class);
 
 /* status.c */
 int32_t ofi_status(int error);

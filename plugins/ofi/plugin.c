@@ -51,7 +51,7 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     if (FI_VERSION_LT(fi_version(), OFI_API_VERSION)) {
-        *reason_p = "the installed libfabric is older than 1.15";
+        *reason_p = "the installed libfabric is older than 1.17";
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
     ofi_settings_default();

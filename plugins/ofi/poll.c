@@ -10,7 +10,7 @@
 /* Reads of the queue in one poll. */
 #define OFI_READS 16
 
-/* Polls in a row that receive nothing, after which it is asked why. */
+/* Polls in a row that receive nothing, after which silent connections are looked for. */
 #define OFI_POLLS_A_LOOK 32u
 
 /* Polls of which one looks at the clock for transfers that time out. */
@@ -48,7 +48,7 @@ int32_t ofi_poll(struct kit_endpoint *endpoint)
     if (na_class->base.rma != NULL)
         kit_rma_poll(na_class->base.rma, ofi_poll_clock(na_class));
     if (++na_class->idle_polls % OFI_POLLS_A_LOOK == 0)
-        ofi_stuck_look(na_class);
+        ofi_unidentified_look(na_class);
     return ret;
 }
 

@@ -68,6 +68,7 @@ const struct ofi_protocol ofi_protocols[] = {
      .frame = OFI_FRAME_NETWORK},
     {.name = "tcp",
      .provider = "tcp",
+     .provider_in_1_17 = OFI_TCP_IN_1_17,
      .format = FI_FORMAT_UNSPEC,
      .naming = OFI_NAMING_SOCKET,
      .priority = 30,
@@ -98,17 +99,19 @@ const struct ofi_protocol ofi_protocols[] = {
 };
 const uint32_t ofi_protocol_count = sizeof(ofi_protocols) / sizeof(ofi_protocols[0]);
 
+static const char *ofi_provider_now(const struct ofi_protocol *protocol);
 static bool ofi_provider_starts(const char *provider, const char *start);
 
 /*
  * The protocol of that name: one of the table or, with the traits of its core provider where the
- * table has that, a raw provider name such as `tcp;ofi_rxm` or `net`. False: not a provider's name.
+ * table has that, a raw provider name such as `tcp;ofi_rxm`. False: not a provider's name.
  */
 bool ofi_protocol_find(const char *name, struct ofi_protocol *protocol)
 {
     for (uint32_t i = 0; i < ofi_protocol_count; i++) {
         if (strcmp(ofi_protocols[i].name, name) == 0) {
             *protocol = ofi_protocols[i];
+            protocol->provider = ofi_provider_now(protocol);
             return true;
         }
     }
@@ -121,17 +124,28 @@ bool ofi_protocol_find(const char *name, struct ofi_protocol *protocol)
         .priority = 1,
     };
     for (uint32_t i = 0; i < ofi_protocol_count; i++)
-        if (ofi_provider_starts(name, ofi_protocols[i].provider))
+        if (ofi_provider_starts(name, ofi_protocols[i].provider) ||
+            ofi_provider_starts(name, ofi_provider_now(&ofi_protocols[i])))
             *protocol = ofi_protocols[i];
-    if (ofi_provider_starts(name, OFI_TCP_IN_1_17)) {
-        protocol->naming = OFI_NAMING_SOCKET;
-        protocol->frame = OFI_FRAME_RXM;
-        protocol->priority = 10;
-        protocol->tcp_port = true;
-    }
     protocol->name = name;
     protocol->provider = name;
     return true;
+}
+
+/* Whether offers of a protocol of the table are offers of that provider. */
+bool ofi_provider_is_listed(const char *provider)
+{
+    for (uint32_t i = 0; i < ofi_protocol_count; i++)
+        if (strcmp(ofi_provider_now(&ofi_protocols[i]), provider) == 0)
+            return true;
+    return false;
+}
+
+static const char *ofi_provider_now(const struct ofi_protocol *protocol)
+{
+    return protocol->provider_in_1_17 != NULL && FI_VERSION_LT(fi_version(), FI_VERSION(1, 18))
+               ? protocol->provider_in_1_17
+               : protocol->provider;
 }
 
 /*

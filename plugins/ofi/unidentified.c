@@ -104,9 +104,9 @@ void ofi_unidentified_look(struct na_plugin_class *na_class)
  * All of them, and nobody comes any more: the endpoint is about to be closed, which would leave
  * them open for ever.
  */
-void ofi_unidentified_end(struct na_plugin_class *na_class, uint64_t least_ns)
+void ofi_unidentified_end(struct na_plugin_class *na_class)
 {
-    uint64_t start = kit_host->clock_ns(), passed;
+    const uint64_t end = kit_host->clock_ns() + OFI_CLEAR_NS;
     struct ofi_silent silent[OFI_UNIDENTIFIED_SEEN];
     bool is_listener;
     uint32_t count;
@@ -127,8 +127,7 @@ void ofi_unidentified_end(struct na_plugin_class *na_class, uint64_t least_ns)
             if (silent[i].state != TCP_CLOSE)
                 ofi_disconnect(silent[i].fd);
         ofi_queue_drain(na_class);
-        passed = kit_host->clock_ns() - start;
-    } while (passed < least_ns || (count != 0 && passed < OFI_CLEAR_NS));
+    } while (count != 0 && kit_host->clock_ns() < end);
 }
 
 static bool ofi_set_is_listening(FILE *set, const struct na_plugin_class *na_class)

@@ -12,8 +12,7 @@
 
 #define OFI_FIRST      32u /* of the message that connects, whose size is elsewhere */
 #define OFI_SIZE_AT    8u
-#define OFI_INSIDE_AT  56u /* the same of the layer above */
-#define OFI_FRAME_AT   80u
+#define OFI_FRAME_AT   16u
 #define BMI_SIZE_AT    16u
 #define BMI_FRAME_AT   25u
 #define UCX_MAGIC_SIZE 8u
@@ -201,7 +200,6 @@ void hostile_stream_shorten(const struct hostile_stream *stream, struct hostile_
 
     if (stream->form == HOSTILE_FORM_OFI) {
         less64(data + OFI_SIZE_AT, size);
-        less64(data + OFI_INSIDE_AT, size);
     } else if (stream->form == HOSTILE_FORM_BMI) {
         less64(data + BMI_SIZE_AT, size);
     } else if (stream->form == HOSTILE_FORM_UCX) {

@@ -45,8 +45,8 @@ static void check(int64_t ret, const char *what);
 
 int main(int argc, char **argv)
 {
-    static const struct raw_library library = {
-        .provider = "tcp;ofi_rxm",
+    const struct raw_library library = {
+        .provider = FI_VERSION_LT(fi_version(), FI_VERSION(1, 18)) ? "net" : "tcp",
         .variant = "messages without tags",
         .side_size = sizeof(struct side),
         .open = side_open,

@@ -29,11 +29,6 @@ struct msg_peer *kit_msg_peer_init(struct kit_endpoint *endpoint, struct kit_pee
     return peer;
 }
 
-void kit_endpoint_failed(struct kit_endpoint *endpoint, int32_t status, const char *reason)
-{
-    kit_session_failed(&endpoint->state->session, status, reason);
-}
-
 void kit_msg_dispatch(struct kit_endpoint *endpoint)
 {
     struct msg_endpoint *state = endpoint->state;

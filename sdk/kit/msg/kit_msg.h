@@ -231,9 +231,6 @@ bool kit_msg_may_receive(const struct kit_endpoint *endpoint);
 /* The fabric lets go of a put or get. */
 void kit_msg_rma_done(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status);
 
-/* kit_peer_failed() of all peers that were met, when the way to each of them is lost. */
-void kit_endpoint_failed(struct kit_endpoint *endpoint, int32_t status, const char *reason);
-
 /* Counts as malformed what the plugin itself drops, which logs it. Since 1.2. */
 void kit_msg_dropped(struct kit_endpoint *endpoint);
 

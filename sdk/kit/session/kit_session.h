@@ -327,9 +327,6 @@ void kit_session_tick(struct kit_session *session, uint64_t now_ns);
  */
 void kit_session_watch_all(struct kit_session *session, bool is_watching);
 
-/* kit_peer_failed() of all that were met. */
-void kit_session_failed(struct kit_session *session, int32_t status, const char *reason);
-
 /* ------------------------------------------------------------------------------------------------
  * Peers
  */

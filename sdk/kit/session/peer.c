@@ -218,16 +218,6 @@ void kit_peer_failed(struct kit_peer *peer, int32_t status, const char *reason)
     kit_peer_mark(peer);
 }
 
-void kit_session_failed(struct kit_session *session, int32_t status, const char *reason)
-{
-    for (uint32_t i = 0; i < session->slot_count; i++) {
-        struct kit_peer *peer = session->slots[i].peer;
-
-        if (peer != NULL && (peer->is_open || peer->phase != KIT_PEER_NEW))
-            kit_peer_failed(peer, status, reason);
-    }
-}
-
 /* The object that stands for the process of this one, from now on. */
 void kit_peer_set_canonical(struct kit_peer *peer, struct kit_peer *canonical)
 {

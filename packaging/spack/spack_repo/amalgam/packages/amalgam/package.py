@@ -37,7 +37,7 @@ class Amalgam(CMakePackage):
     depends_on("xxhash")
     depends_on("libsodium@1.0.18:")
     depends_on("json-c", when="+tools")
-    depends_on("libfabric@1.15:", when="+ofi")
+    depends_on("libfabric@1.17:", when="+ofi")
     depends_on("hwloc@2:", when="+ofi")
     depends_on("ucx@1.10:+thread_multiple", when="+ucx")
     depends_on("mpi", when="+mpi")

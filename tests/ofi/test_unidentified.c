@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Unidentified connections over TCP that begin a message and end, until the provider receives
- * nothing any more: the endpoint is opened anew, what was under way fails, and honest peers come
- * back by themselves. Connections that end early leave no descriptor behind, whatever errno was,
- * and those that say nothing are closed, the oldest first when they are many.
+ * Unidentified connections over TCP: those that begin a message and end cost nothing, those that
+ * end early leave no descriptor behind, whatever errno was, and those that say nothing are closed,
+ * the oldest first when they are many.
  */
 
 #include "ofi_side.h"
 
 #include "../test_count.h"
-#include "../test_sanitized.h"
 #include "kit/plugin_host.h"
 
 #include <arpa/inet.h>
@@ -32,8 +30,6 @@
 #define WAIT_NS  UINT64_C(60000000000)
 #define AGAIN_NS UINT64_C(1000000000)
 #define AT_ONCE  16
-#define BUFFERS  "32" /* of the provider, for all its connections; the plugin asks for 256 */
-#define ENOUGH   80
 #define MANY     400
 #define EARLY    40
 #define POLLS    64
@@ -49,16 +45,8 @@ struct request {
     uint64_t connection, message, is_same_order;
 };
 
-/* What the rxm layer writes behind it, and the provider without that layer. */
-struct request_rxm {
-    uint8_t rxm_version, byte_order, control_version, operation_version;
-    uint16_t port;
-    uint8_t flow_control, padding;
-    uint32_t eager_limit, receives;
-    uint64_t id;
-};
-
-struct request_alone {
+/* What stands behind it. */
+struct request_end {
     uint8_t version, padding;
     uint16_t port; /* network byte order */
     uint32_t id;
@@ -70,12 +58,10 @@ struct beginning {
     uint64_t size;
     uint8_t bytes[8];
 };
-_Static_assert(sizeof(struct request) == 32 && sizeof(struct request_rxm) == 24 &&
-                   sizeof(struct request_alone) == 8 && sizeof(struct beginning) == 24,
+_Static_assert(sizeof(struct request) == 32 && sizeof(struct request_end) == 8 &&
+                   sizeof(struct beginning) == 24,
                "as they are on the wire");
 
-static const char *protocol;
-static bool is_busy;
 static bool is_sending, has_arrived;
 
 static void completed(void *op, int32_t status)
@@ -97,7 +83,7 @@ static void completed_recv(void *op, int32_t status, uint64_t size, struct na_pl
 
 static void side_open(struct side *side, bool is_target)
 {
-    side_open_as(side, protocol, is_target, is_busy ? NA_PLUGIN_PROGRESS_BUSY : 0);
+    side_open_as(side, "tcp", is_target, 0);
 }
 
 /* Returns the target's address, as the origin has it. */
@@ -185,31 +171,17 @@ static int stranger_connect(const struct side *target)
 /* Connects, asks for a connection, begins a message. */
 static int stranger_begin(const struct side *target, unsigned int number)
 {
-    const struct request_rxm rxm = {
-        .rxm_version = 1,
-        .byte_order = 2,
-        .control_version = 4,
-        .operation_version = 3,
-        .port = (uint16_t) (1 + number),
-        .flow_control = 2,
-        .eager_limit = 16384,
-        .receives = 1024,
-        .id = UINT64_C(0x7777000000000000) + number,
-    };
-    const struct request_alone alone = {.port = htons((uint16_t) (1024 + number)), .id = number};
+    const struct request_end end = {.port = htons((uint16_t) (1024 + number)), .id = number};
     const struct beginning message = {.header = {3, 0, 0, 0, 0, 0, 16, 0}, .size = 16 + 200};
-    const bool has_rxm = strstr(protocol, "rxm") != NULL;
-    const size_t size = has_rxm ? sizeof(rxm) : sizeof(alone);
-    const struct request request = {
-        .version = 3, .size = htons((uint16_t) size), .is_same_order = 1};
-    uint8_t bytes[sizeof(request) + sizeof(rxm) + sizeof(message)];
+    const struct request request = {.version = 3, .size = htons(sizeof(end)), .is_same_order = 1};
+    uint8_t bytes[sizeof(request) + sizeof(end) + sizeof(message)];
     int fd = stranger_connect(target);
 
     memcpy(bytes, &request, sizeof(request));
-    memcpy(bytes + sizeof(request), has_rxm ? (const void *) &rxm : &alone, size);
-    memcpy(bytes + sizeof(request) + size, &message, sizeof(message));
+    memcpy(bytes + sizeof(request), &end, sizeof(end));
+    memcpy(bytes + sizeof(request) + sizeof(end), &message, sizeof(message));
     if (fd >= 0)
-        (void) send(fd, bytes, sizeof(request) + size + sizeof(message), MSG_NOSIGNAL);
+        (void) send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
     return fd;
 }
 
@@ -300,7 +272,7 @@ static void the_connections_of_another_class_stay(void **state)
     side_close(&target);
 }
 
-static void unfinished_messages_do_not_stop_the_endpoint(void **state)
+static void unfinished_messages_cost_nothing(void **state)
 {
     struct side origin, target;
     struct na_plugin_addr *addr;
@@ -310,65 +282,12 @@ static void unfinished_messages_do_not_stop_the_endpoint(void **state)
     addr = pair_open(&origin, &target);
     assert_true(message_arrives(&origin, addr, &target));
     before = descriptors();
-    for (unsigned int i = 0; i < ENOUGH; i += AT_ONCE)
-        strangers_come_and_go(&target, i);
-    assert_true(message_arrives(&origin, addr, &target));
-    assert_true(target.na_class->stuck.renewals != 0);
-    assert_true(descriptors() <= before + 16);
-    pair_close(&origin, &target, addr);
-}
-
-static void unfinished_messages_do_not_stop_a_polling_endpoint(void **state)
-{
-    is_busy = true;
-    unfinished_messages_do_not_stop_the_endpoint(state);
-    is_busy = false;
-}
-
-/* Without the layer above nothing is lost with a connection. */
-static void unfinished_messages_cost_nothing(void **state)
-{
-    struct side origin, target;
-    struct na_plugin_addr *addr;
-
-    (void) state;
-    addr = pair_open(&origin, &target);
     for (unsigned int i = 0; i < MANY; i += AT_ONCE) {
         strangers_come_and_go(&target, i);
         assert_true(message_arrives(&origin, addr, &target));
     }
-    assert_int_equal(target.na_class->stuck.renewals, 0);
+    assert_true(descriptors() <= before + AT_ONCE);
     pair_close(&origin, &target, addr);
-}
-
-/* Somebody has its port when it is opened anew, for a moment; we sleep between polls. */
-static void an_endpoint_that_was_not_opened_anew_is_tried_again(void **state)
-{
-    const int on = 1;
-    struct sockaddr_in address;
-    struct side target;
-    uint32_t count;
-    int blocker = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    (void) state;
-    side_open(&target, true);
-    target_address(&target, &address);
-    target.na_class->stuck.is_renewing = true;
-    assert_true(ofi_reset(&target.na_class->base));
-    assert_int_equal(setsockopt(blocker, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
-    assert_int_equal(bind(blocker, (struct sockaddr *) &address, sizeof(address)), 0);
-    assert_int_equal(listen(blocker, 1), 0);
-    assert_int_equal(kit_msg_poll(target.context, &count), NA_PLUGIN_SUCCESS);
-    assert_null(target.na_class->endpoint);
-    (void) close(blocker);
-    while (target.na_class->endpoint == NULL) {
-        struct pollfd descriptor = {.fd = kit_msg_poll_get_fd(target.context), .events = POLLIN};
-
-        if (kit_msg_poll_try_wait(target.context) != 0)
-            assert_int_equal(poll(&descriptor, 1, (int) (WAIT_NS / 1000000)), 1);
-        assert_int_equal(kit_msg_poll(target.context, &count), NA_PLUGIN_SUCCESS);
-    }
-    side_close(&target);
 }
 
 /* Each poll comes with the EAGAIN of something else. */
@@ -477,16 +396,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_connections_of_another_class_stay),
-        cmocka_unit_test(unfinished_messages_do_not_stop_the_endpoint),
-        cmocka_unit_test(unfinished_messages_do_not_stop_a_polling_endpoint),
-        cmocka_unit_test(an_endpoint_that_was_not_opened_anew_is_tried_again),
-        cmocka_unit_test(early_ends_leave_no_descriptors),
-        cmocka_unit_test(silent_connections_are_closed),
-        cmocka_unit_test(silent_connections_leave_room_for_others),
-    };
-    /* libfabric's TCP provider without a layer above it. */
-    const struct CMUnitTest alone[] = {
-        cmocka_unit_test(the_connections_of_another_class_stay),
         cmocka_unit_test(unfinished_messages_cost_nothing),
         cmocka_unit_test(early_ends_leave_no_descriptors),
         cmocka_unit_test(silent_connections_are_closed),
@@ -498,15 +407,7 @@ int main(void)
     host.op_complete = completed;
     host.op_complete_recv = completed_recv;
     kit_host = &host;
-    assert_int_equal(setenv("FI_OFI_RXM_MSG_RX_SIZE", BUFFERS, 1), 0);
-    protocol = "tcp;ofi_rxm";
-    ret = cmocka_run_group_tests_name("ofi+tcp;ofi_rxm", tests, NULL, NULL);
-    protocol = FI_VERSION_LT(fi_version(), FI_VERSION(1, 18)) ? "net" : "tcp";
-    if (TEST_SANITIZED)
-        printf("left out: %s: libfabric 1.17 leaks what it knew of a connection that is closed\n",
-               protocol);
-    else
-        ret += cmocka_run_group_tests_name(protocol, alone, NULL, NULL);
+    ret = cmocka_run_group_tests(tests, NULL, NULL);
     ofi_enumerate_cleanup();
     return ret;
 }
