@@ -8,13 +8,17 @@
 /* Buffers that wait for frames; what comes beyond them waits in the provider. */
 #define OFI_RECEIVES 64u
 
-/* What the provider copies is sent at once. */
+/*
+ * What the provider copies is sent at once. A HELLO is not: it asks whether the peer is there, and
+ * of what is injected nobody learns that it did not arrive.
+ */
 int32_t ofi_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     struct ofi_peer *peer = frame->peer->priv;
     struct ofi_send *send = frame->priv;
     struct fid_mr *mr = frame->registration;
+    const bool is_injected = frame->size <= na_class->inject_size && !frame->is_hello;
     ssize_t ret;
 
     if (peer->address == NULL || na_class->endpoint == NULL)
@@ -23,7 +27,7 @@ int32_t ofi_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
         return ofi_probe_stalled(na_class, frame->peer);
     if (na_class->protocol.is_fenced && !ofi_address_fence(na_class, peer->address))
         return ofi_probe_stalled(na_class, frame->peer);
-    if (frame->size <= na_class->inject_size) {
+    if (is_injected) {
         ret = fi_inject(na_class->endpoint, frame->data, frame->size, peer->address->fi_addr);
     } else {
         send->request.kind = OFI_REQUEST_SEND;
@@ -43,8 +47,8 @@ int32_t ofi_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
     peer->blocked_since = 0;
     peer->is_connected = true;
     send->frame = frame;
-    frame->is_copied = frame->size <= na_class->inject_size;
-    if (frame->is_copied) {
+    frame->is_copied = is_injected;
+    if (is_injected) {
         peer->address->injected++;
     } else {
         peer->address->requests++;

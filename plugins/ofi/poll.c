@@ -78,7 +78,7 @@ bool ofi_try_wait(struct kit_endpoint *endpoint)
     if (na_class->is_short || na_class->waits % OFI_WAITS_A_LOOK == 0)
         ofi_unidentified_look(na_class);
     has_work = (na_class->base.rma != NULL && kit_rma_has_work(na_class->base.rma)) ||
-               na_class->rmas_waiting != NULL;
+               na_class->rmas_waiting != NULL || na_class->receives_waiting != NULL;
     is_no_help = (na_class->is_short || has_work) && na_class->idle_waits > OFI_IDLE_WAITS;
     kit_msg_wait_pause(endpoint, is_no_help);
     return (!has_work || is_no_help) &&

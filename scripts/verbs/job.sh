@@ -123,7 +123,7 @@ run_tests() {
 
 job_conformance() {
     local plugin=${1%%+*}
-    LINES_OF_FAILURE=200 check "$1 na_conformance" 3600 na_conformance --patience 5 \
+    LINES_OF_FAILURE=200 check "$1 na_conformance" 7200 na_conformance --patience 5 \
         --plugin "$NA_PLUGIN_PATH/na_$plugin.so" --init "$1"
 }
 

@@ -106,20 +106,20 @@ static void a_message_to_an_endpoint_that_is_gone_ends(void **state)
     close_origin(&pair);
 }
 
-/* The fabric lets go of it later than the peer is known to be gone; nobody has canceled it. */
-static void a_transfer_with_a_peer_that_goes_is_not_canceled(void **state)
+/* A get that ends because its peer goes while the fabric, or a HELLO, works on it. */
+static void transfer_with_a_peer_that_goes(bool is_met)
 {
     uint8_t *memory = calloc(2, MANY);
     struct pair pair;
     uint32_t count = 0;
 
-    (void) state;
     assert_non_null(memory);
     open_pair(&pair);
     offer(&pair, registered(&pair.target, memory, MANY, NA_PLUGIN_MEM_READ));
     pair.local =
         registered(&pair.origin, memory + MANY, MANY, NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
-    assert_int_equal(transfer(&pair, false), NA_PLUGIN_SUCCESS); /* the two know each other */
+    if (is_met)
+        assert_int_equal(transfer(&pair, false), NA_PLUGIN_SUCCESS);
     side_status = -1;
     assert_int_equal(
         ofi_get(pair.origin.context, pair.op, pair.local, 0, pair.remote, 0, MANY, pair.addr, 0),
@@ -130,6 +130,20 @@ static void a_transfer_with_a_peer_that_goes_is_not_canceled(void **state)
     assert_int_equal(side_await(&pair.origin, NULL, WAIT_NS), NA_PLUGIN_HOSTUNREACH);
     close_origin(&pair);
     free(memory);
+}
+
+/* The fabric lets go of it later than the peer is known to be gone; nobody has canceled it. */
+static void a_transfer_with_a_peer_that_goes_is_not_canceled(void **state)
+{
+    (void) state;
+    transfer_with_a_peer_that_goes(true);
+}
+
+/* The HELLO arrived, nobody answered it, and the fabric tells nothing of what is injected. */
+static void a_transfer_with_a_peer_that_never_answered_ends(void **state)
+{
+    (void) state;
+    transfer_with_a_peer_that_goes(false);
 }
 
 /* A page that cannot be written to, full of `byte`. */
@@ -184,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_message_to_an_endpoint_that_is_gone_ends),
         cmocka_unit_test(a_transfer_with_a_peer_that_goes_is_not_canceled),
+        cmocka_unit_test(a_transfer_with_a_peer_that_never_answered_ends),
         cmocka_unit_test(read_only_memory_is_read_and_not_written),
         cmocka_unit_test(read_only_memory_is_put),
     };
