@@ -38,7 +38,7 @@ int32_t bmi_na_addr_lookup(struct na_plugin_class *na_class, const char *string,
 int32_t bmi_na_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
-    struct bmi_na_peer *private = peer->priv;
+    struct bmi_na_peer *priv = peer->priv;
     char name[BMI_MAX_ADDR_LEN];
     int ret = 0;
 
@@ -48,20 +48,20 @@ int32_t bmi_na_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
     if (check_name(peer->name) != NA_PLUGIN_SUCCESS)
         return NA_PLUGIN_HOSTUNREACH;
     if (library_answers_source && is_hello_of(na_class->source, peer->name)) {
-        private->address = na_class->source->addr;
+        priv->address = na_class->source->addr;
     } else {
-        ret = BMI_addr_lookup(&private->address, name);
+        ret = BMI_addr_lookup(&priv->address, name);
     }
     if (ret == 0)
-        ret = BMI_set_info(private->address, BMI_INC_ADDR_REF, NULL);
+        ret = BMI_set_info(priv->address, BMI_INC_ADDR_REF, NULL);
     if (ret != 0) {
         BMI_NA_LOG_DEBUG("BMI does not take the address %s: %s", name, bmi_na_reason(ret));
         return bmi_na_status(ret);
     }
-    private->peer = peer;
-    private->is_open = true;
-    kit_list_init(&private->frames);
-    kit_list_append(&na_class->peers, &private->link);
+    priv->peer = peer;
+    priv->is_open = true;
+    kit_list_init(&priv->frames);
+    kit_list_append(&na_class->peers, &priv->link);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -69,23 +69,23 @@ int32_t bmi_na_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
 void bmi_na_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
-    struct bmi_na_peer *private = peer->priv;
+    struct bmi_na_peer *priv = peer->priv;
 
-    if (!private->is_open || na_class->is_closing)
+    if (!priv->is_open || na_class->is_closing)
         return;
     library_use(&na_class->library);
-    while (!kit_list_empty(&private->frames)) {
-        struct request *request = kit_container(private->frames.next, struct request, link);
+    while (!kit_list_empty(&priv->frames)) {
+        struct request *request = kit_container(priv->frames.next, struct request, link);
 
         kit_list_remove(&request->link);
         if (request->is_posted)
             (void) BMI_cancel(request->id, na_class->context);
     }
-    private->is_open = false;
-    kit_list_remove(&private->link);
+    priv->is_open = false;
+    kit_list_remove(&priv->link);
     if (na_class->base.rma != NULL)
         kit_rma_peer_failed(na_class->base.rma, peer, NA_PLUGIN_HOSTUNREACH);
-    (void) BMI_set_info(private->address, BMI_DEC_ADDR_REF, NULL);
+    (void) BMI_set_info(priv->address, BMI_DEC_ADDR_REF, NULL);
 }
 
 /* Its connection broke. */
@@ -93,11 +93,11 @@ void bmi_na_peer_broken(struct na_plugin_class *na_class, BMI_addr_t address, in
 {
     for (struct kit_link *link = na_class->peers.next; link != &na_class->peers;
          link = link->next) {
-        struct bmi_na_peer *private = kit_container(link, struct bmi_na_peer, link);
+        struct bmi_na_peer *priv = kit_container(link, struct bmi_na_peer, link);
 
-        if (private->address != address)
+        if (priv->address != address)
             continue;
-        kit_peer_failed(private->peer, NA_PLUGIN_HOSTUNREACH, bmi_na_reason(error));
+        kit_peer_failed(priv->peer, NA_PLUGIN_HOSTUNREACH, bmi_na_reason(error));
         return;
     }
 }

@@ -19,32 +19,32 @@ int32_t bmi_na_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
     struct bmi_na_peer *peer = frame->peer->priv;
-    struct bmi_na_frame *private = frame->priv;
+    struct bmi_na_frame *priv = frame->priv;
     int ret;
 
     if (!peer->is_open)
         return NA_PLUGIN_HOSTUNREACH;
     library_use(&na_class->library);
-    private->request.kind = REQUEST_FRAME;
-    private->frame = frame;
+    priv->request.kind = REQUEST_FRAME;
+    priv->frame = frame;
     if (frame->is_hello && frame->peer->phase == KIT_PEER_HELLO_SENT)
         library_dial(peer->address); /* we call, and do not answer */
     ret = library_may_send(peer->address);
     if (ret == 0)
         return NA_PLUGIN_AGAIN;
     if (ret > 0)
-        ret = BMI_post_sendunexpected(&private->request.id, peer->address, frame->data,
-                                      (bmi_size_t) frame->size, BMI_EXT_ALLOC, 0, private,
+        ret = BMI_post_sendunexpected(&priv->request.id, peer->address, frame->data,
+                                      (bmi_size_t) frame->size, BMI_EXT_ALLOC, 0, priv,
                                       na_class->context, NULL);
     if (ret < 0) {
         BMI_NA_LOG_DEBUG("a frame to %s does not leave: %s", frame->peer->name, bmi_na_reason(ret));
         return NA_PLUGIN_HOSTUNREACH;
     }
-    if (ret > 0 || library_leave(private->request.id)) {
+    if (ret > 0 || library_leave(priv->request.id)) {
         kit_msg_frame_sent(endpoint, frame, NA_PLUGIN_SUCCESS);
     } else {
-        private->request.is_posted = true;
-        kit_list_append(&peer->frames, &private->request.link);
+        priv->request.is_posted = true;
+        kit_list_append(&peer->frames, &priv->request.link);
     }
     return NA_PLUGIN_SUCCESS;
 }

@@ -11,9 +11,9 @@ static int32_t piece_send(void *owner, struct kit_rma_piece *piece);
 static int32_t piece_recv(void *owner, struct kit_rma_piece *piece);
 static bool piece_cancel(void *owner, struct kit_rma_piece *piece);
 static void piece_withdraw(void *owner, struct kit_rma_piece *piece);
-static int32_t piece_posted(struct na_plugin_class *na_class, struct bmi_na_piece *private, int ret,
+static int32_t piece_posted(struct na_plugin_class *na_class, struct bmi_na_piece *priv, int ret,
                             uint64_t size);
-static void piece_swallow(struct na_plugin_class *na_class, struct bmi_na_piece *private);
+static void piece_swallow(struct na_plugin_class *na_class, struct bmi_na_piece *priv);
 
 const struct kit_rma_ops bmi_na_rma_ops = {
     .control_send = kit_remote_control_send,
@@ -27,24 +27,24 @@ const struct kit_rma_ops bmi_na_rma_ops = {
 };
 
 /* BMI is done with it. */
-void bmi_na_piece_done(struct na_plugin_class *na_class, struct bmi_na_piece *private, int error,
+void bmi_na_piece_done(struct na_plugin_class *na_class, struct bmi_na_piece *priv, int error,
                        uint64_t size)
 {
-    if (private->is_leaving && error != 0) {
-        private->is_leaving = false;
-        kit_rma_piece_released(na_class->base.rma, private->piece);
-        if (!private->is_withdrawn) {
-            piece_swallow(na_class, private);
+    if (priv->is_leaving && error != 0) {
+        priv->is_leaving = false;
+        kit_rma_piece_released(na_class->base.rma, priv->piece);
+        if (!priv->is_withdrawn) {
+            piece_swallow(na_class, priv);
             return;
         }
     }
-    private->is_leaving = false;
-    if (private->sink != NULL) {
-        kit_list_remove(&private->sink->link);
-        kit_host->mem_free(private->sink);
+    priv->is_leaving = false;
+    if (priv->sink != NULL) {
+        kit_list_remove(&priv->sink->link);
+        kit_host->mem_free(priv->sink);
     }
-    private->sink = NULL;
-    kit_rma_piece_done(na_class->base.rma, private->piece,
+    priv->sink = NULL;
+    kit_rma_piece_done(na_class->base.rma, priv->piece,
                        error == 0 ? NA_PLUGIN_SUCCESS : bmi_na_status(error), size);
 }
 
@@ -63,103 +63,102 @@ static int32_t piece_send(void *owner, struct kit_rma_piece *piece)
 {
     struct na_plugin_class *na_class = owner;
     struct bmi_na_peer *peer = ((struct kit_peer *) piece->peer)->priv;
-    struct bmi_na_piece *private = piece->priv;
+    struct bmi_na_piece *priv = piece->priv;
     int ret;
 
     if (!peer->is_open)
         return NA_PLUGIN_HOSTUNREACH;
     library_use(&na_class->library);
-    private->request.kind = REQUEST_PIECE;
-    private->piece = piece;
-    private->is_leaving = private->is_withdrawn = false;
-    private->sink = NULL;
-    ret =
-        BMI_post_send(&private->request.id, peer->address, piece->memory, (bmi_size_t) piece->size,
-                      BMI_EXT_ALLOC, (bmi_msg_tag_t) piece->tag, private, na_class->context, NULL);
-    return piece_posted(na_class, private, ret, piece->size);
+    priv->request.kind = REQUEST_PIECE;
+    priv->piece = piece;
+    priv->is_leaving = priv->is_withdrawn = false;
+    priv->sink = NULL;
+    ret = BMI_post_send(&priv->request.id, peer->address, piece->memory, (bmi_size_t) piece->size,
+                        BMI_EXT_ALLOC, (bmi_msg_tag_t) piece->tag, priv, na_class->context, NULL);
+    return piece_posted(na_class, priv, ret, piece->size);
 }
 
 static int32_t piece_recv(void *owner, struct kit_rma_piece *piece)
 {
     struct na_plugin_class *na_class = owner;
     struct bmi_na_peer *peer = ((struct kit_peer *) piece->peer)->priv;
-    struct bmi_na_piece *private = piece->priv;
+    struct bmi_na_piece *priv = piece->priv;
     bmi_size_t size = 0;
     int ret;
 
     if (!peer->is_open)
         return NA_PLUGIN_HOSTUNREACH;
     library_use(&na_class->library);
-    private->request.kind = REQUEST_PIECE;
-    private->piece = piece;
-    private->address = peer->address;
-    private->is_leaving = private->is_withdrawn = false;
-    private->sink = NULL;
-    ret = BMI_post_recv(&private->request.id, peer->address, piece->memory,
-                        (bmi_size_t) piece->size, &size, BMI_EXT_ALLOC, (bmi_msg_tag_t) piece->tag,
-                        private, na_class->context, NULL);
-    return piece_posted(na_class, private, ret, (uint64_t) size);
+    priv->request.kind = REQUEST_PIECE;
+    priv->piece = piece;
+    priv->address = peer->address;
+    priv->is_leaving = priv->is_withdrawn = false;
+    priv->sink = NULL;
+    ret = BMI_post_recv(&priv->request.id, peer->address, piece->memory, (bmi_size_t) piece->size,
+                        &size, BMI_EXT_ALLOC, (bmi_msg_tag_t) piece->tag, priv, na_class->context,
+                        NULL);
+    return piece_posted(na_class, priv, ret, (uint64_t) size);
 }
 
 static bool piece_cancel(void *owner, struct kit_rma_piece *piece)
 {
     struct na_plugin_class *na_class = owner;
-    struct bmi_na_piece *private = piece->priv;
+    struct bmi_na_piece *priv = piece->priv;
 
-    if (!private->request.is_posted)
+    if (!priv->request.is_posted)
         return false;
     library_use(&na_class->library);
-    if (library_detach(private->request.id))
+    if (library_detach(priv->request.id))
         return true;
     if (piece->is_send != 0)
         return false;
-    private->is_leaving = true;
-    (void) BMI_cancel(private->request.id, na_class->context);
+    priv->is_leaving = true;
+    (void) BMI_cancel(priv->request.id, na_class->context);
     return false;
 }
 
 static void piece_withdraw(void *owner, struct kit_rma_piece *piece)
 {
     struct na_plugin_class *na_class = owner;
-    struct bmi_na_piece *private = piece->priv;
+    struct bmi_na_piece *priv = piece->priv;
 
-    private->is_withdrawn = true;
-    if (!private->request.is_posted || private->is_leaving)
+    priv->is_withdrawn = true;
+    if (!priv->request.is_posted || priv->is_leaving)
         return;
     library_use(&na_class->library);
-    (void) BMI_cancel(private->request.id, na_class->context);
+    (void) BMI_cancel(priv->request.id, na_class->context);
 }
 
-static int32_t piece_posted(struct na_plugin_class *na_class, struct bmi_na_piece *private, int ret,
+static int32_t piece_posted(struct na_plugin_class *na_class, struct bmi_na_piece *priv, int ret,
                             uint64_t size)
 {
     if (ret < 0) {
         BMI_NA_LOG_DEBUG("a piece is not taken: %s", bmi_na_reason(ret));
         return bmi_na_status(ret);
     }
-    private->request.is_posted = ret == 0;
+    priv->request.is_posted = ret == 0;
     if (ret > 0)
-        kit_rma_piece_done(na_class->base.rma, private->piece, NA_PLUGIN_SUCCESS, size);
+        kit_rma_piece_done(na_class->base.rma, priv->piece, NA_PLUGIN_SUCCESS, size);
     return NA_PLUGIN_SUCCESS;
 }
 
 /* The message may still come. */
-static void piece_swallow(struct na_plugin_class *na_class, struct bmi_na_piece *private)
+static void piece_swallow(struct na_plugin_class *na_class, struct bmi_na_piece *priv)
 {
-    struct kit_rma_piece *piece = private->piece;
+    struct kit_rma_piece *piece = priv->piece;
     bmi_size_t size = 0;
     int ret = -BMI_ENOMEM;
 
-    private->sink = kit_host->mem_alloc(sizeof(*private->sink) + piece->size, 0);
-    if (private->sink != NULL) {
-        kit_list_append(&na_class->sinks, &private->sink->link);
-        ret = BMI_post_recv(&private->request.id, private->address, private->sink + 1,
+    priv->sink = kit_host->mem_alloc(sizeof(*priv->sink) + piece->size, 0);
+    if (priv->sink != NULL) {
+        kit_list_append(&na_class->sinks, &priv->sink->link);
+        ret = BMI_post_recv(&priv->request.id, priv->address, priv->sink + 1,
                             (bmi_size_t) piece->size, &size, BMI_EXT_ALLOC,
-                            (bmi_msg_tag_t) piece->tag, private, na_class->context, NULL);
+                            (bmi_msg_tag_t) piece->tag, priv, na_class->context, NULL);
     }
     if (ret == 0) {
-        private->request.is_posted = true;
+        priv->request.is_posted = true;
     } else {
-        bmi_na_piece_done(na_class, private, ret < 0 ? ret : 0, (uint64_t) size);
+        bmi_na_piece_done(na_class, priv, ret < 0 ? ret : 0, (uint64_t) size);
     }
 }

@@ -74,10 +74,10 @@ static int32_t piece_recv(void *owner, struct kit_rma_piece *piece)
 /* MPI does not know the memory. */
 static bool piece_cancel(void *owner, struct kit_rma_piece *piece)
 {
-    struct mpi_piece *private = piece->priv;
+    struct mpi_piece *priv = piece->priv;
 
     (void) owner;
-    private->job->is_cancelled = true;
+    priv->job->is_cancelled = true;
     return true;
 }
 
@@ -100,7 +100,7 @@ static void piece_withdraw(void *owner, struct kit_rma_piece *piece)
 static int32_t piece_begin(struct na_plugin_class *na_class, struct kit_rma_piece *piece,
                            enum mpi_job_kind kind, struct mpi_job **job_p)
 {
-    struct mpi_piece *private = piece->priv;
+    struct mpi_piece *priv = piece->priv;
     struct mpi_link *link = mpi_peer(piece->peer)->link;
     struct mpi_job *job;
 
@@ -112,7 +112,7 @@ static int32_t piece_begin(struct na_plugin_class *na_class, struct kit_rma_piec
     if (kit_unlikely(job == NULL))
         return NA_PLUGIN_AGAIN;
     job->piece = piece;
-    private->job = job;
+    priv->job = job;
     *job_p = job;
     return NA_PLUGIN_SUCCESS;
 }

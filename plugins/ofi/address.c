@@ -95,15 +95,15 @@ int32_t ofi_address_name(const struct na_plugin_class *na_class, const void *raw
 int32_t ofi_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
-    struct ofi_peer *private = peer->priv;
+    struct ofi_peer *priv = peer->priv;
     char reason[KIT_LOCATION_REASON_MAX] = "";
     struct ofi_address *address;
     uint8_t raw[KIT_RAW_MAX];
     size_t size = sizeof(raw);
     int32_t ret;
 
-    if (!private->probing) {
-        private->probe_fd = -1;
+    if (!priv->probing) {
+        priv->probe_fd = -1;
     }
     ret = ofi_address_resolve(na_class, peer->name, true, raw, &size, reason);
     if (ret != NA_PLUGIN_SUCCESS) {
@@ -124,26 +124,26 @@ int32_t ofi_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
     if (address->next != NULL)
         address->next->link = &address->next;
     na_class->addresses = address;
-    private->address = address;
-    private->stalled_since = 0;
-    private->connecting_since = 0;
-    private->blocked_since = 0;
-    private->retry_at = 0;
-    private->is_connected = false;
-    private->is_unattachable = false;
+    priv->address = address;
+    priv->stalled_since = 0;
+    priv->connecting_since = 0;
+    priv->blocked_since = 0;
+    priv->retry_at = 0;
+    priv->is_connected = false;
+    priv->is_unattachable = false;
     return NA_PLUGIN_SUCCESS;
 }
 
 void ofi_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
-    struct ofi_peer *private = peer->priv;
-    struct ofi_address *address = private->address;
+    struct ofi_peer *priv = peer->priv;
+    struct ofi_address *address = priv->address;
 
     if (address == NULL)
         return;
     ofi_probe_end(peer);
-    private->address = NULL;
+    priv->address = NULL;
     if (na_class->base.rma != NULL)
         kit_rma_peer_failed(na_class->base.rma, peer, NA_PLUGIN_HOSTUNREACH);
     /* The connection goes with the address, and what was injected is to arrive before. */

@@ -54,12 +54,12 @@ void ofi_cut(struct na_plugin_class *na_class, const struct kit_region *region)
 /* Its host is silent: what was on the way from there when its gets end must not arrive later. */
 void ofi_peer_abort(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t silent_ms)
 {
-    const struct ofi_peer *private = peer->priv;
+    const struct ofi_peer *priv = peer->priv;
     struct ofi_cut cut = {.na_class = (struct na_plugin_class *) endpoint,
-                          .silent = private->address,
+                          .silent = priv->address,
                           .silent_ms = silent_ms};
 
-    if (private->address != NULL)
+    if (priv->address != NULL)
         ofi_cut_sockets(&cut);
 }
 

@@ -49,22 +49,22 @@ bool ofi_probe_is_paced(struct ofi_peer *peer)
 /* The fabric has no resources for a peer: NA_PLUGIN_AGAIN, or what is known by now. */
 int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct kit_peer *peer)
 {
-    struct ofi_peer *private = peer->priv;
+    struct ofi_peer *priv = peer->priv;
     unsigned int user;
     uint64_t now;
 
     if (!na_class->protocol.tcp_port && !na_class->protocol.cm_port &&
         !na_class->protocol.node_local)
         return NA_PLUGIN_AGAIN;
-    if (private->probing)
+    if (priv->probing)
         return ofi_probe_check(na_class, peer);
     now = kit_host->clock_ns();
-    if (private->stalled_since == 0) {
-        private->stalled_since = now;
-        if (!private->was_refused)
+    if (priv->stalled_since == 0) {
+        priv->stalled_since = now;
+        if (!priv->was_refused)
             return NA_PLUGIN_AGAIN;
     }
-    if (now - private->stalled_since < OFI_STALLED_NS && !private->was_refused)
+    if (now - priv->stalled_since < OFI_STALLED_NS && !priv->was_refused)
         return NA_PLUGIN_AGAIN;
     if (na_class->protocol.node_local)
         return ofi_probe_result(na_class, peer, ofi_probe_file(peer->name, &user) ? 0 : ENOENT);
@@ -90,19 +90,19 @@ bool ofi_probe_file(const char *name, unsigned int *user)
 
 void ofi_probe_end(struct kit_peer *peer)
 {
-    struct ofi_peer *private = peer->priv;
+    struct ofi_peer *priv = peer->priv;
 
-    if (private->probe_fd >= 0)
-        (void) close(private->probe_fd);
-    ofi_cm_end(&private->cm_probe);
-    private->probing = false;
-    private->probe_fd = -1;
-    private->stalled_since = 0;
+    if (priv->probe_fd >= 0)
+        (void) close(priv->probe_fd);
+    ofi_cm_end(&priv->cm_probe);
+    priv->probing = false;
+    priv->probe_fd = -1;
+    priv->stalled_since = 0;
 }
 
 static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct kit_peer *peer)
 {
-    struct ofi_peer *private = peer->priv;
+    struct ofi_peer *priv = peer->priv;
     char reason[KIT_LOCATION_REASON_MAX];
     struct sockaddr_storage address;
     struct kit_location location;
@@ -113,12 +113,12 @@ static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct kit_peer
         return NA_PLUGIN_AGAIN;
     if (na_class->protocol.cm_port)
         return ofi_probe_cm_begin(na_class, peer, &address);
-    private->probe_fd =
+    priv->probe_fd =
         socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
-    if (private->probe_fd < 0)
+    if (priv->probe_fd < 0)
         return NA_PLUGIN_AGAIN;
-    private->probing = true;
-    if (connect(private->probe_fd, (const struct sockaddr *) &address,
+    priv->probing = true;
+    if (connect(priv->probe_fd, (const struct sockaddr *) &address,
                 kit_location_length(&address)) != 0)
         return errno == EINPROGRESS ? NA_PLUGIN_AGAIN : ofi_probe_result(na_class, peer, errno);
     return ofi_probe_result(na_class, peer, 0);
@@ -138,18 +138,18 @@ static int32_t ofi_probe_cm_begin(struct na_plugin_class *na_class, struct kit_p
 
 static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct kit_peer *peer)
 {
-    struct ofi_peer *private = peer->priv;
-    struct pollfd descriptor = {.fd = private->probe_fd, .events = POLLOUT};
+    struct ofi_peer *priv = peer->priv;
+    struct pollfd descriptor = {.fd = priv->probe_fd, .events = POLLOUT};
     socklen_t size = sizeof(int);
     int error = 0;
 
     if (na_class->protocol.cm_port) {
-        error = ofi_cm_check(&private->cm_probe);
+        error = ofi_cm_check(&priv->cm_probe);
         return error == FI_EAGAIN ? NA_PLUGIN_AGAIN : ofi_probe_result(na_class, peer, error);
     }
     if (poll(&descriptor, 1, 0) != 1)
         return NA_PLUGIN_AGAIN;
-    if (getsockopt(private->probe_fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+    if (getsockopt(priv->probe_fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
         error = errno;
     return ofi_probe_result(na_class, peer, error);
 }

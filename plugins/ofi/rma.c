@@ -40,28 +40,28 @@ int32_t ofi_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     struct ofi_peer *peer = rma->peer->priv;
-    struct ofi_rma *private = rma->priv;
+    struct ofi_rma *priv = rma->priv;
     ssize_t ret;
 
     if (peer->address == NULL)
         return NA_PLUGIN_HOSTUNREACH;
     if (endpoint->rma != NULL)
         return kit_remote_start(endpoint, rma);
-    private->rma = rma;
-    private->request.kind = OFI_REQUEST_RMA;
-    private->address = peer->address;
-    private->done = 0;
-    private->in_progress = 0;
-    private->broken_since = 0;
-    private->next = NULL;
-    private->abandoned = NA_PLUGIN_SUCCESS;
-    ret = ofi_rma_issue(na_class, private);
+    priv->rma = rma;
+    priv->request.kind = OFI_REQUEST_RMA;
+    priv->address = peer->address;
+    priv->done = 0;
+    priv->in_progress = 0;
+    priv->broken_since = 0;
+    priv->next = NULL;
+    priv->abandoned = NA_PLUGIN_SUCCESS;
+    ret = ofi_rma_issue(na_class, priv);
     if (ret == -FI_EAGAIN)
-        return ofi_rma_stalled(na_class, private);
+        return ofi_rma_stalled(na_class, priv);
     if (ret != 0)
         return ofi_status((int) -ret);
     peer->stalled_since = 0;
-    private->address->requests++;
+    priv->address->requests++;
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -71,13 +71,13 @@ int32_t ofi_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
  */
 bool ofi_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status)
 {
-    struct ofi_rma *private = rma->priv;
+    struct ofi_rma *priv = rma->priv;
 
     if (endpoint->rma != NULL)
         return kit_remote_abandon(endpoint, rma, status);
-    if (private->abandoned == NA_PLUGIN_SUCCESS)
-    private->abandoned = status;
-    return private->in_progress == 0;
+    if (priv->abandoned == NA_PLUGIN_SUCCESS)
+        priv->abandoned = status;
+    return priv->in_progress == 0;
 }
 
 /* The fabric completed what it worked on. */

@@ -59,7 +59,7 @@ static int32_t ofi_expose_open(struct na_plugin_class *na_class,
 static int32_t ofi_expose_check(void *owner, struct kit_rma_exposure *exposure);
 static void ofi_conceal(void *owner, struct kit_rma_exposure *exposure);
 static int32_t ofi_move(void *owner, struct kit_rma_move *move);
-static ssize_t ofi_move_issue(struct na_plugin_class *na_class, struct ofi_move *private,
+static ssize_t ofi_move_issue(struct na_plugin_class *na_class, struct ofi_move *priv,
                               const struct ofi_note *note);
 static uint64_t ofi_exposed_address(const struct na_plugin_class *na_class, const void *memory,
                                     uint64_t offset);
@@ -97,11 +97,11 @@ int32_t ofi_target_open(struct na_plugin_class *na_class)
 /* libfabric is done with a move. */
 void ofi_move_done(struct na_plugin_class *na_class, struct ofi_request *request, int32_t status)
 {
-    struct ofi_move *private = (struct ofi_move *) (void *) request;
-    struct ofi_address *address = private->address;
+    struct ofi_move *priv = (struct ofi_move *) (void *) request;
+    struct ofi_address *address = priv->address;
 
-    kit_list_remove(&private->node);
-    kit_rma_move_done(na_class->base.rma, private->move, status);
+    kit_list_remove(&priv->node);
+    kit_rma_move_done(na_class->base.rma, priv->move, status);
     ofi_address_drop_request(na_class, address);
 }
 
@@ -111,10 +111,10 @@ bool ofi_target_is_busy(const struct na_plugin_class *na_class, const struct ofi
 {
     for (const struct kit_link *link = na_class->moves.next; link != &na_class->moves;
          link = link->next) {
-        const struct ofi_move *private = kit_container(link, const struct ofi_move, node);
-        uint64_t start = (uint64_t) (uintptr_t) private->move->memory;
+        const struct ofi_move *priv = kit_container(link, const struct ofi_move, node);
+        uint64_t start = (uint64_t) (uintptr_t) priv->move->memory;
 
-        if ((address == NULL || private->address == address) &&
+        if ((address == NULL || priv->address == address) &&
             (region == NULL || start - region->base < region->length))
             return true;
     }
@@ -144,14 +144,14 @@ static int32_t ofi_process(void *owner, void *peer, uint32_t *pid_p)
 static void ofi_attach_refused(void *owner, void *peer)
 {
     const struct kit_peer *kit_peer = peer;
-    struct ofi_peer *private = kit_peer->priv;
+    struct ofi_peer *priv = kit_peer->priv;
 
     (void) owner;
-    if (!private->is_unattachable)
+    if (!priv->is_unattachable)
         OFI_LOG_WARNING("peer %s and this process may not touch each other's memory: data go in "
                         "messages, which takes long; see kernel.yama.ptrace_scope, or use na+sm",
                         kit_peer->name);
-    private->is_unattachable = true;
+    priv->is_unattachable = true;
 }
 
 /* The region of the fabric is for the whole transfer, the mark for a part. */
@@ -159,25 +159,25 @@ static int32_t ofi_expose(void *owner, struct kit_rma_exposure *exposure, void *
                           uint32_t *note_size)
 {
     struct na_plugin_class *na_class = owner;
-    struct ofi_exposure *private = exposure->priv;
+    struct ofi_exposure *priv = exposure->priv;
     struct ofi_note written;
-    int32_t ret = private->mr == NULL ? ofi_expose_open(na_class, exposure) : NA_PLUGIN_SUCCESS;
+    int32_t ret = priv->mr == NULL ? ofi_expose_open(na_class, exposure) : NA_PLUGIN_SUCCESS;
 
-    private->mark = private->expected = 0;
-    while (ret == NA_PLUGIN_SUCCESS && private->expected == 0)
-        ret = ofi_random_key(na_class, &private->expected);
+    priv->mark = priv->expected = 0;
+    while (ret == NA_PLUGIN_SUCCESS && priv->expected == 0)
+        ret = ofi_random_key(na_class, &priv->expected);
     if (ret != NA_PLUGIN_SUCCESS) {
         ofi_conceal(owner, exposure);
         return ret;
     }
     written = (struct ofi_note){
-        .key = htole64(fi_mr_key(private->mr)),
+        .key = htole64(fi_mr_key(priv->mr)),
         .address = htole64(ofi_exposed_address(na_class, exposure->memory, exposure->offset)),
     };
-    if (private->mark_mr != NULL) {
-        written.mark_key = htole64(fi_mr_key(private->mark_mr));
-        written.mark_address = htole64(ofi_exposed_address(na_class, &private->mark, 0));
-        written.mark = htole64(private->expected);
+    if (priv->mark_mr != NULL) {
+        written.mark_key = htole64(fi_mr_key(priv->mark_mr));
+        written.mark_address = htole64(ofi_exposed_address(na_class, &priv->mark, 0));
+        written.mark = htole64(priv->expected);
     }
     memcpy(note, &written, sizeof(written));
     *note_size = sizeof(written);
@@ -187,91 +187,90 @@ static int32_t ofi_expose(void *owner, struct kit_rma_exposure *exposure, void *
 static int32_t ofi_expose_open(struct na_plugin_class *na_class,
                                const struct kit_rma_exposure *exposure)
 {
-    struct ofi_exposure *private = exposure->priv;
+    struct ofi_exposure *priv = exposure->priv;
     int32_t ret = ofi_memory_register(na_class, exposure->memory, exposure->length,
                                       exposure->is_put != 0 ? FI_REMOTE_READ : FI_REMOTE_WRITE,
-                                      NA_PLUGIN_MEM_TYPE_HOST, 0, &private->mr);
+                                      NA_PLUGIN_MEM_TYPE_HOST, 0, &priv->mr);
 
     if (ret == NA_PLUGIN_SUCCESS && exposure->is_put == 0)
-        ret = ofi_memory_register(na_class, &private->mark, sizeof(private->mark), FI_REMOTE_WRITE,
-                                  NA_PLUGIN_MEM_TYPE_HOST, 0, &private->mark_mr);
+        ret = ofi_memory_register(na_class, &priv->mark, sizeof(priv->mark), FI_REMOTE_WRITE,
+                                  NA_PLUGIN_MEM_TYPE_HOST, 0, &priv->mark_mr);
     return ret;
 }
 
 static int32_t ofi_expose_check(void *owner, struct kit_rma_exposure *exposure)
 {
-    const struct ofi_exposure *private = exposure->priv;
+    const struct ofi_exposure *priv = exposure->priv;
 
     (void) owner;
-    return exposure->is_put != 0 || private->mark == htole64(private->expected)
-               ? NA_PLUGIN_SUCCESS
-               : NA_PLUGIN_HOSTUNREACH;
+    return exposure->is_put != 0 || priv->mark == htole64(priv->expected) ? NA_PLUGIN_SUCCESS
+                                                                          : NA_PLUGIN_HOSTUNREACH;
 }
 
 static void ofi_conceal(void *owner, struct kit_rma_exposure *exposure)
 {
-    struct ofi_exposure *private = exposure->priv;
+    struct ofi_exposure *priv = exposure->priv;
 
     (void) owner;
-    if (private->mr != NULL)
-        (void) fi_close(&private->mr->fid);
-    if (private->mark_mr != NULL)
-        (void) fi_close(&private->mark_mr->fid);
-    private->mr = private->mark_mr = NULL;
+    if (priv->mr != NULL)
+        (void) fi_close(&priv->mr->fid);
+    if (priv->mark_mr != NULL)
+        (void) fi_close(&priv->mark_mr->fid);
+    priv->mr = priv->mark_mr = NULL;
 }
 
 static int32_t ofi_move(void *owner, struct kit_rma_move *move)
 {
     struct na_plugin_class *na_class = owner;
     struct kit_peer *peer = move->peer;
-    struct ofi_move *private = move->priv;
+    struct ofi_move *priv = move->priv;
     struct ofi_note note;
     ssize_t ret;
 
-    private->address = ((struct ofi_peer *) peer->priv)->address;
+    priv->address = ((struct ofi_peer *) peer->priv)->address;
     if (!na_class->is_connected || move->note_size != sizeof(note))
         return NA_PLUGIN_PROTOCOL_ERROR;
-    if (na_class->endpoint == NULL || private->address == NULL)
+    if (na_class->endpoint == NULL || priv->address == NULL)
         return NA_PLUGIN_HOSTUNREACH;
     memcpy(&note, move->note, sizeof(note));
-    private->request.kind = OFI_REQUEST_MOVE;
-    private->move = move;
-    private->mark = note.mark;
-    ret = ofi_move_issue(na_class, private, &note);
+    priv->request.kind = OFI_REQUEST_MOVE;
+    priv->move = move;
+    priv->mark = note.mark;
+    ret = ofi_move_issue(na_class, priv, &note);
     if (ret == -FI_EAGAIN)
         return NA_PLUGIN_AGAIN;
     if (ret != 0)
         return ofi_status((int) -ret);
-    kit_list_init(&private->node);
-    kit_list_append(&na_class->moves, &private->node);
-    private->address->requests++;
+    kit_list_init(&priv->node);
+    kit_list_append(&na_class->moves, &priv->node);
+    priv->address->requests++;
     move->is_ordered = move->is_put == 0;
     return NA_PLUGIN_SUCCESS;
 }
 
 /* A get's data and its mark leave as one: the mark proves that the data came. */
-static ssize_t ofi_move_issue(struct na_plugin_class *na_class, struct ofi_move *private,
+static ssize_t ofi_move_issue(struct na_plugin_class *na_class, struct ofi_move *priv,
                               const struct ofi_note *note)
 {
-    const struct kit_rma_move *move = private->move;
+    const struct kit_rma_move *move = priv->move;
     const bool is_put = move->is_put != 0;
     struct iovec vectors[2] = {
         {move->memory, move->size},
-        {&private->mark, sizeof(private->mark)},
+        {&priv->mark, sizeof(priv->mark)},
     };
     struct fi_rma_iov remote[2] = {
         {le64toh(note->address), move->size, le64toh(note->key)},
-        {le64toh(note->mark_address), sizeof(private->mark), le64toh(note->mark_key)},
+        {le64toh(note->mark_address), sizeof(priv->mark), le64toh(note->mark_key)},
     };
     void *descriptors[2] = {NULL, NULL};
     struct fi_msg_rma message = {
         .msg_iov = vectors,
         .desc = descriptors,
         .iov_count = is_put ? 1 : 2,
-        .addr = private->address->fi_addr,
+        .addr = priv->address->fi_addr,
         .rma_iov = remote,
         .rma_iov_count = is_put ? 1 : 2,
-        .context = &private->request.context,
+        .context = &priv->request.context,
     };
 
     return is_put ? fi_readmsg(na_class->endpoint, &message, FI_COMPLETION)

@@ -23,7 +23,7 @@ int32_t ucx_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
     struct ucx_link *link = ucx_peer(frame->peer)->link;
-    struct ucx_frame *private = frame->priv;
+    struct ucx_frame *priv = frame->priv;
     ucp_request_param_t param; /* what the mask does not name is not looked at */
     ucs_status_ptr_t request;
     size_t header_size = 0;
@@ -38,16 +38,16 @@ int32_t ucx_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
         UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_AM_SEND_FLAG_EAGER;
     param.cb.send = frame_sent;
-    param.user_data = private;
-    private->frame = frame;
-    private->na_class = na_class;
-    private->link = link;
+    param.user_data = priv;
+    priv->frame = frame;
+    priv->na_class = na_class;
+    priv->link = link;
     if (kit_unlikely(frame->is_hello)) {
-        private->name = ucx_link_name(link);
-        header_size = sizeof(private->name);
+        priv->name = ucx_link_name(link);
+        header_size = sizeof(priv->name);
     }
     ucx_enter();
-    request = ucp_am_send_nbx(link->ep, UCX_AM_FRAME, &private->name, header_size, frame->data,
+    request = ucp_am_send_nbx(link->ep, UCX_AM_FRAME, &priv->name, header_size, frame->data,
                               frame->size, &param);
     ucx_leave();
     if (kit_likely(request == NULL)) {
@@ -138,10 +138,10 @@ void ucx_frame_release(struct kit_endpoint *endpoint, void *cookie)
 
 static void frame_sent(void *request, ucs_status_t status, void *arg)
 {
-    struct ucx_frame *private = arg;
+    struct ucx_frame *priv = arg;
 
     ucp_request_free(request);
-    private->link->busy--;
-    kit_msg_frame_sent(&private->na_class->fabric, private->frame,
+    priv->link->busy--;
+    kit_msg_frame_sent(&priv->na_class->fabric, priv->frame,
                        status == UCS_OK ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH);
 }

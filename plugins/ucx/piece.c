@@ -48,7 +48,7 @@ void ucx_pieces_cleanup(struct na_plugin_class *na_class)
 int32_t ucx_piece_send(void *owner, struct kit_rma_piece *piece)
 {
     struct ucx_link *link = ucx_peer(piece->peer)->link;
-    struct ucx_piece *private = piece->priv;
+    struct ucx_piece *priv = piece->priv;
     int32_t ret = piece_link_status(link);
     struct ucx_request *request;
     ucs_status_t status;
@@ -62,7 +62,7 @@ int32_t ucx_piece_send(void *owner, struct kit_rma_piece *piece)
     request->piece = piece;
     request->header.name = ucx_link_name(link);
     request->header.tag = piece->tag;
-    *private = (struct ucx_piece){.link = link, .request = request};
+    *priv = (struct ucx_piece){.link = link, .request = request};
     status = piece_start_send(request, piece);
     if (status == UCS_OK)
         return NA_PLUGIN_SUCCESS;
@@ -90,11 +90,11 @@ int32_t ucx_piece_recv(void *owner, struct kit_rma_piece *piece)
 bool ucx_piece_cancel(void *owner, struct kit_rma_piece *piece)
 {
     struct na_plugin_class *na_class = owner;
-    struct ucx_piece *private = piece->priv;
-    struct ucx_request *request = private->request;
+    struct ucx_piece *priv = piece->priv;
+    struct ucx_request *request = priv->request;
 
-    private->is_canceled = true;
-    if (private->is_lost)
+    priv->is_canceled = true;
+    if (priv->is_lost)
         kit_rma_piece_done(na_class->fabric.rma, piece, NA_PLUGIN_CANCELED, 0);
     else if (piece->is_send == 0)
         return request == NULL;
@@ -110,9 +110,9 @@ bool ucx_piece_cancel(void *owner, struct kit_rma_piece *piece)
 void ucx_piece_withdraw(void *owner, struct kit_rma_piece *piece)
 {
     struct na_plugin_class *na_class = owner;
-    const struct ucx_piece *private = piece->priv;
+    const struct ucx_piece *priv = piece->priv;
 
-    if (piece->is_send != 0 || private->request != NULL)
+    if (piece->is_send != 0 || priv->request != NULL)
         return;
     na_class->posted[piece->tag] = NULL;
     kit_rma_piece_done(na_class->fabric.rma, piece, NA_PLUGIN_CANCELED, 0);
@@ -126,7 +126,7 @@ ucs_status_t ucx_piece_received(void *arg, const void *header, size_t header_siz
     struct kit_rma_piece *piece = NULL;
     struct ucx_link *link = NULL;
     struct ucx_piece_header copy;
-    struct ucx_piece *private;
+    struct ucx_piece *priv;
 
     if (header_size == sizeof(copy)) {
         memcpy(&copy, header, sizeof(copy));
@@ -138,15 +138,15 @@ ucs_status_t ucx_piece_received(void *arg, const void *header, size_t header_siz
         UCX_LOG_DEBUG("a piece of %zu bytes that nothing waits for is dropped", size);
         return UCS_OK;
     }
-    private = piece->priv;
+    priv = piece->priv;
     na_class->posted[copy.tag] = NULL;
-    if (copy.is_taken_back != 0 && !private->is_canceled) {
-        private->is_lost = true; /* until the transfer ends, of which the sender says why */
+    if (copy.is_taken_back != 0 && !priv->is_canceled) {
+        priv->is_lost = true; /* until the transfer ends, of which the sender says why */
         return UCS_OK;
     }
-    if (is_announced && !private->is_canceled)
+    if (is_announced && !priv->is_canceled)
         return piece_start_receive(piece, data);
-    if (!private->is_canceled)
+    if (!priv->is_canceled)
         memcpy(piece->memory, data, size);
     kit_rma_piece_done(na_class->fabric.rma, piece, NA_PLUGIN_SUCCESS, size);
     return UCS_OK;
@@ -295,8 +295,8 @@ static struct kit_rma_piece *piece_find(const struct ucx_link *link, uint32_t ta
 
 static ucs_status_t piece_start_receive(struct kit_rma_piece *piece, void *descriptor)
 {
-    struct ucx_piece *private = piece->priv;
-    struct ucx_link *link = private->link;
+    struct ucx_piece *priv = piece->priv;
+    struct ucx_link *link = priv->link;
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
         .cb.recv_am = piece_received,
@@ -309,7 +309,7 @@ static ucs_status_t piece_start_receive(struct kit_rma_piece *piece, void *descr
         return UCS_OK;
     }
     request->piece = piece;
-    private->request = request;
+    priv->request = request;
     param.user_data = request;
     started =
         ucp_am_recv_data_nbx(link->worker->worker, descriptor, piece->memory, piece->size, &param);

@@ -47,8 +47,8 @@ static struct fake *send_frame(size_t size);
 
 static struct na_plugin_class na_class;
 static struct mpi_link *shared, *link_to;
-static struct mpi_peer private;
-static struct kit_peer peer = {.priv = &private};
+static struct mpi_peer priv;
+static struct kit_peer peer = {.priv = &priv};
 static struct kit_frame frame = {.peer = &peer};
 static uint8_t frame_data[4096];
 static struct na_host host;
@@ -396,7 +396,7 @@ static int setup(void **state)
     na_class.shared = shared = make_link(1, MPI_ANY_SOURCE, 0);
     link_to = make_link(2, 1, 3);
     link_to->peer = &peer;
-    private.link = link_to;
+    priv.link = link_to;
     frame.data = frame_data;
     frame.size = 10;
     assert_int_equal(mpi_receives_post(shared, MPI_SHARED_RECEIVES), NA_PLUGIN_SUCCESS);
@@ -804,7 +804,7 @@ static void ways_that_are_not_there(void **state)
     link_to->is_local = true;
     link_to->serial = 15;
     assert_int_equal(mpi_frame_send(&na_class.fabric, &frame), NA_PLUGIN_HOSTUNREACH);
-    private.link = NULL;
+    priv.link = NULL;
     assert_int_equal(mpi_frame_send(&na_class.fabric, &frame), NA_PLUGIN_HOSTUNREACH);
     assert_int_equal(fake_count, MPI_SHARED_RECEIVES);
 }

@@ -467,8 +467,8 @@ static void a_dial_ends_with_what_it_is_for(void **state)
     char name[KIT_NAME_MAX];
     struct side target, as;
     struct ucx_link *link, *own;
-    struct ucx_peer private;
-    struct kit_peer peer = {.name = name, .priv = &private};
+    struct ucx_peer priv;
+    struct kit_peer peer = {.name = name, .priv = &priv};
 
     (void) state;
     assert_int_equal(bind(listener, (struct sockaddr *) &address, size), 0);
@@ -480,7 +480,7 @@ static void a_dial_ends_with_what_it_is_for(void **state)
     memcpy(as.na_class->name, name, sizeof(as.na_class->name));
     link = dial(&target, name);
     link->peer = &peer;
-    private.link = link;
+    priv.link = link;
     own = dial(&as, target.na_class->name);
     while (target.na_class->held_calls == 0) {
         side_poll(&target);
@@ -490,7 +490,7 @@ static void a_dial_ends_with_what_it_is_for(void **state)
         side_poll(&target);
     assert_int_equal(target.na_class->held_calls, 1);
     ucx_peer_close(&target.na_class->fabric, &peer);
-    assert_null(private.link);
+    assert_null(priv.link);
     poll_until_met(&target, &as, own);
     assert_int_equal(target.na_class->held_calls, 0);
     assert_int_equal(close(listener), 0);

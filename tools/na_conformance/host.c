@@ -19,10 +19,10 @@
 
 _Static_assert(sizeof(struct conf_op) <= OP_OFFSET - GUARD_SIZE, "room for the guard");
 
-static void host_complete(void *private, int32_t status);
-static void host_complete_recv(void *private, int32_t status, uint64_t size,
+static void host_complete(void *priv, int32_t status);
+static void host_complete_recv(void *priv, int32_t status, uint64_t size,
                                struct na_plugin_addr *source, uint32_t tag);
-static int32_t host_complete_multi(void *private, int32_t status, void *buf, uint64_t size,
+static int32_t host_complete_multi(void *priv, int32_t status, void *buf, uint64_t size,
                                    struct na_plugin_addr *source, uint32_t tag, uint32_t last);
 static uint32_t host_log_enabled(uint32_t level);
 static void host_log(uint32_t level, const char *plugin, const char *function, uint32_t line,
@@ -30,7 +30,7 @@ static void host_log(uint32_t level, const char *plugin, const char *function, u
 static uint64_t host_clock(void);
 static const void *host_get_extension(const char *id);
 static const void *host_behind(const char *id);
-static struct conf_op *op_find(void *private, const char *function);
+static struct conf_op *op_find(void *priv, const char *function);
 static bool op_end_begin(struct conf_op *op, int32_t status, const char *function);
 static void op_end(struct conf_op *op);
 static bool multi_is_inside(const struct conf_op *op, const uint8_t *data, uint64_t size);
@@ -213,9 +213,9 @@ void conf_host_set_log(uint32_t level)
     log_level = level;
 }
 
-static void host_complete(void *private, int32_t status)
+static void host_complete(void *priv, int32_t status)
 {
-    struct conf_op *op = op_find(private, "op_complete");
+    struct conf_op *op = op_find(priv, "op_complete");
 
     if (op == NULL || !op_end_begin(op, status, "op_complete"))
         return;
@@ -228,10 +228,10 @@ static void host_complete(void *private, int32_t status)
     op_end(op);
 }
 
-static void host_complete_recv(void *private, int32_t status, uint64_t size,
+static void host_complete_recv(void *priv, int32_t status, uint64_t size,
                                struct na_plugin_addr *source, uint32_t tag)
 {
-    struct conf_op *op = op_find(private, "op_complete_recv");
+    struct conf_op *op = op_find(priv, "op_complete_recv");
 
     if (op == NULL || !op_end_begin(op, status, "op_complete_recv"))
         return;
@@ -243,10 +243,10 @@ static void host_complete_recv(void *private, int32_t status, uint64_t size,
     op_end(op);
 }
 
-static int32_t host_complete_multi(void *private, int32_t status, void *buf, uint64_t size,
+static int32_t host_complete_multi(void *priv, int32_t status, void *buf, uint64_t size,
                                    struct na_plugin_addr *source, uint32_t tag, uint32_t last)
 {
-    struct conf_op *op = op_find(private, "op_complete_multi_recv");
+    struct conf_op *op = op_find(priv, "op_complete_multi_recv");
 
     if (op == NULL)
         return NA_PLUGIN_SUCCESS;
@@ -321,14 +321,14 @@ static const void *host_behind(const char *id)
     return NULL;
 }
 
-static struct conf_op *op_find(void *private, const char *function)
+static struct conf_op *op_find(void *priv, const char *function)
 {
-    struct conf_op *op = private == NULL ? NULL : (void *) ((uint8_t *) private - private_offset);
+    struct conf_op *op = priv == NULL ? NULL : (void *) ((uint8_t *) priv - private_offset);
 
     if (op != NULL && op->magic == OP_MAGIC)
         return op;
     conf_watch_broken(CONF_WATCH_ACCEPTED, "%s was called with %p, which is no operation", function,
-                      private);
+                      priv);
     return NULL;
 }
 
@@ -394,9 +394,9 @@ static bool multi_is_inside(const struct conf_op *op, const uint8_t *data, uint6
 
 static void op_check_guards(const struct conf_op *op)
 {
-    const uint8_t *private = (const uint8_t *) op + private_offset;
-    int64_t before = conf_guard_broken(private - GUARD_SIZE, GUARD_SIZE);
-    int64_t after = conf_guard_broken(private + private_size, GUARD_SIZE);
+    const uint8_t *priv = (const uint8_t *) op + private_offset;
+    int64_t before = conf_guard_broken(priv - GUARD_SIZE, GUARD_SIZE);
+    int64_t after = conf_guard_broken(priv + private_size, GUARD_SIZE);
 
     if (before >= 0)
         conf_watch_broken(CONF_WATCH_BOUNDS,

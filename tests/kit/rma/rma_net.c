@@ -226,11 +226,11 @@ static void receive_remove(struct net *net, struct net_receive *receive)
 static void piece_end(struct net_end *end, struct kit_rma_piece *piece, int32_t status,
                       uint64_t size)
 {
-    struct net_piece *private = piece->priv;
+    struct net_piece *priv = piece->priv;
 
-    private->is_live = false;
-    if (private->receive != NULL)
-        receive_remove(end->net, private->receive);
+    priv->is_live = false;
+    if (priv->receive != NULL)
+        receive_remove(end->net, priv->receive);
     if (piece->is_send != 0)
         end->sends--;
     kit_rma_piece_done(end->ts, piece, status, size);
@@ -258,7 +258,7 @@ static void piece_arrive(struct net *net, struct net_event *event)
     const uint8_t *bytes = event->bytes;
     uint64_t size = event->piece_size;
     int32_t status = net->deliver_error;
-    struct net_piece *private;
+    struct net_piece *priv;
 
     while (receive != NULL && (receive->end != end || receive->from != event->from ||
                                receive->piece->tag != event->tag))
@@ -274,9 +274,9 @@ static void piece_arrive(struct net *net, struct net_event *event)
     } else {
         struct kit_rma_piece *piece = receive->piece;
 
-        private = piece->priv;
+        priv = piece->priv;
         assert_true(size <= piece->size);
-        if (bytes != NULL && !private->is_released)
+        if (bytes != NULL && !priv->is_released)
             memcpy(piece->memory, bytes, size);
         if (net->deliver_size != 0)
             size = net->deliver_size;
@@ -550,14 +550,14 @@ static int32_t piece_refused(struct net *net)
 
 static void piece_begin(struct kit_rma_piece *piece)
 {
-    struct net_piece *private = piece->priv;
+    struct net_piece *priv = piece->priv;
 
-    assert_false(private->is_live);
-    private->life++;
-    private->is_live = true;
-    private->is_cancelled = private->is_released = false;
-    private->receive = NULL;
-    private->arrival = NULL;
+    assert_false(priv->is_live);
+    priv->life++;
+    priv->is_live = true;
+    priv->is_cancelled = priv->is_released = false;
+    priv->receive = NULL;
+    priv->arrival = NULL;
 }
 
 static int32_t net_piece_send(void *owner, struct kit_rma_piece *piece)
@@ -617,15 +617,14 @@ static int32_t net_piece_recv(void *owner, struct kit_rma_piece *piece)
 static bool net_piece_cancel(void *owner, struct kit_rma_piece *piece)
 {
     struct net_end *end = owner;
-    struct net_piece *private = piece->priv;
+    struct net_piece *priv = piece->priv;
 
-    assert_true(private->is_live);
-    assert_false(private->is_cancelled);
-    private->is_cancelled = true;
+    assert_true(priv->is_live);
+    assert_false(priv->is_cancelled);
+    priv->is_cancelled = true;
     switch (end->net->cancel) {
     case NET_CANCEL_AT_ONCE:
-        private
-        ->is_released = true;
+        priv->is_released = true;
         return true;
     case NET_CANCEL_RELEASES:
         (void) event_add_piece(end, EVENT_RELEASE, piece);
@@ -641,11 +640,11 @@ static bool net_piece_cancel(void *owner, struct kit_rma_piece *piece)
 static void net_piece_withdraw(void *owner, struct kit_rma_piece *piece)
 {
     struct net_end *end = owner;
-    const struct net_piece *private = piece->priv;
+    const struct net_piece *priv = piece->priv;
     struct net_event *event;
 
-    assert_true(private->is_live);
-    assert_true(private->is_cancelled);
+    assert_true(priv->is_live);
+    assert_true(priv->is_cancelled);
     event = event_add_piece(end, EVENT_WITHDRAWN, piece);
     event->status = NA_PLUGIN_CANCELED;
 }
