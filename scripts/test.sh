@@ -195,13 +195,22 @@ shared_memory() {
 
 # Usage: check_shared_memory <listing before>
 check_shared_memory() {
-    local left
-    left=$(comm -13 <(echo "$1") <(shared_memory))
+    local name left=
+    for name in $(comm -13 <(echo "$1") <(shared_memory)); do
+        is_in_use "$name" || left+=" $name"
+    done
     [ -z "$left" ] || {
-        echo "left in /dev/shm:" $left
+        echo "left in /dev/shm:$left"
         return 1
     }
     echo "/dev/shm is as before"
+}
+
+# Usage: is_in_use <name in /dev/shm>; by a living process of another tree than this one.
+is_in_use() {
+    local pid program
+    pid=$(sed -nE 's/^amalgam-[a-z]+\.[0-9]+\.([0-9]+).*/\1/p' <<<"$1")
+    [ -n "$pid" ] && program=$(readlink "/proc/$pid/exe") && [[ $program != "$root"/* ]]
 }
 
 main "$@"
