@@ -29,12 +29,22 @@ main() {
     [ $# -gt 0 ] || set -- smoke select two
     case $1 in
     check) check; exit ;;
-    run | smoke | some | select | two | conformance | soak) ;;
-    *) die "unknown job '$1'; there are smoke, some, select, two, conformance, soak, check and run" ;;
+    run) ;;
+    *)
+        for job in "$@"; do
+            [[ " smoke some select two conformance soak " = *" $job "* ]] ||
+                die "unknown job '$job'; there are smoke, some, select, two, conformance, soak, check and run"
+        done
+        ;;
     esac
+    for job in $fabrics; do
+        [[ $job =~ ^(ofi|ucx)\+[a-z_,]+$ ]] || die "'$job' in FABRICS is no fabric, such as ofi+verbs"
+    done
     check || exit 77
     install_missing verbs
     mkdir -p "$work/exchange"
+    exec 9>"$work/lock"
+    flock -n 9 || die "another run has the guests of this tree, $work; wait for its end"
     make_image
     choose_accelerator
     if [ "$1" = run ]; then
@@ -134,7 +144,7 @@ run_two() {
     local socket="$work/network" status=0
     rm -rf "$socket" "$work"/exchange/two.*
     boot 1 "$1" "stream,id=n,server=on,addr.type=unix,addr.path=$socket" two_origins
-    until [ -S "$socket" ]; do sleep 0.1; done
+    until [ -S "$socket" ] || ! kill -0 "${guests[1]}" 2>/dev/null; do sleep 0.1; done
     boot 2 "$1" "stream,id=n,server=off,addr.type=unix,addr.path=$socket" two_targets
     wait_guest 1 || status=1
     wait_guest 2 || status=1
@@ -153,7 +163,7 @@ net.ifnames=0 tree=$root build=$build host=$number job=$4 fabrics=${fabrics// /,
         -virtfs "local,path=$root,mount_tag=tree,security_model=none,readonly=on,multidevs=remap" \
         -virtfs "local,path=$work/exchange,mount_tag=exchange,security_model=none" \
         -netdev "$network" -device "virtio-net-pci,netdev=n,mac=52:54:00:00:07:0$number" \
-        2>"$work/$number.log" &
+        2>"$work/$number.log" 9>&- &
     guests[number]=$!
 }
 

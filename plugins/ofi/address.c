@@ -382,10 +382,15 @@ static int32_t ofi_address_check_file(const struct na_plugin_class *na_class, co
     return NA_PLUGIN_HOSTUNREACH;
 }
 
+/*
+ * An address goes with its connection. The rxm layer (1.17) does not look whether there is one, and
+ * there is none where it could not even begin to connect: such an address stays with the vector.
+ */
 static void ofi_address_remove(struct na_plugin_class *na_class, struct ofi_address *address)
 {
     ofi_data_forget(na_class, address);
-    (void) fi_av_remove(na_class->av, &address->fi_addr, 1, 0);
+    if (!address->is_refused || !na_class->protocol.cm_port)
+        (void) fi_av_remove(na_class->av, &address->fi_addr, 1, 0);
     *address->link = address->next;
     if (address->next != NULL)
         address->next->link = address->link;

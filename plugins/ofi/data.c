@@ -224,8 +224,8 @@ static void ofi_data_remove(struct na_plugin_class *na_class, struct ofi_address
 {
     struct ofi_way *way = &address->way;
 
-    if (way->port != 0)
+    if (way->port != 0 && !way->is_refused)
         (void) fi_av_remove(na_class->data.av, &way->fi_addr, 1, 0);
     way->port = 0;
-    way->is_broken = way->is_proven = false;
+    way->is_broken = way->is_proven = way->is_refused = false;
 }

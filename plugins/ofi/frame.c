@@ -41,6 +41,7 @@ int32_t ofi_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
             peer->blocked_since = kit_host->clock_ns();
         return ofi_probe_stalled(na_class, frame->peer);
     }
+    peer->address->is_refused = ret != 0;
     if (ret != 0)
         return ofi_send_status((int) -ret);
     peer->stalled_since = 0;

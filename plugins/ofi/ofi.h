@@ -141,6 +141,7 @@ struct ofi_way {
     uint16_t port;          /* network byte order; 0: it is not in the address vector */
     bool is_broken;         /* it is made again when its requests have ended */
     bool is_proven;         /* something went through */
+    bool is_refused;        /* as in struct ofi_address */
     struct ofi_cm_probe probe;
 };
 
@@ -149,6 +150,7 @@ struct ofi_address {
     fi_addr_t fi_addr;
     uint32_t requests; /* sends, puts and gets in progress */
     bool closing;
+    bool is_refused;   /* the last call with it failed, so it may have no connection */
     uint32_t injected; /* frames since the last fence */
     bool is_fencing;   /* it has not arrived yet */
     struct ofi_request fence;

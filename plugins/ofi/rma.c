@@ -206,6 +206,7 @@ static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *r
     } else {
         ret = fi_readmsg(endpoint, &message, FI_COMPLETION);
     }
+    rma->address->way.is_refused = ret != 0 && ret != -FI_EAGAIN;
     if (ret == 0)
         ofi_data_issued(rma->address);
     else

@@ -33,6 +33,7 @@ static int32_t ofi_ask(struct na_plugin_class *na_class, const struct na_plugin_
 static struct fi_info *ofi_pick(const struct na_plugin_class *na_class,
                                 const struct ofi_source *source, struct fi_info *list);
 static bool ofi_is_elsewhere(const struct ofi_source *source, const struct fi_info *info);
+static const void *ofi_socket_host(const struct sockaddr_storage *address);
 static int32_t ofi_explain_missing(const struct na_plugin_class *na_class,
                                    const struct ofi_source *source, int error);
 
@@ -249,13 +250,26 @@ static struct fi_info *ofi_pick(const struct na_plugin_class *na_class,
 /* verbs offers its device's address when it was asked for one that the device does not have. */
 static bool ofi_is_elsewhere(const struct ofi_source *source, const struct fi_info *info)
 {
-    const struct sockaddr_in *asked = (const struct sockaddr_in *) &source->address;
-    const struct sockaddr_in *offered = info->src_addr;
+    const struct sockaddr_storage *asked = &source->address;
+    struct sockaddr_storage offered = {0};
+    const void *host = ofi_socket_host(asked);
+    const size_t size =
+        asked->ss_family == AF_INET ? sizeof(struct in_addr) : sizeof(struct in6_addr);
 
-    return source->has_address && asked->sin_family == AF_INET &&
-           asked->sin_addr.s_addr != htonl(INADDR_ANY) && offered != NULL &&
-           info->src_addrlen >= sizeof(*offered) &&
-           (offered->sin_family != AF_INET || offered->sin_addr.s_addr != asked->sin_addr.s_addr);
+    if (!source->has_address || info->src_addr == NULL || info->src_addrlen > sizeof(offered) ||
+        memcmp(host, &in6addr_any, size) == 0)
+        return false;
+    memcpy(&offered, info->src_addr, info->src_addrlen);
+    return offered.ss_family != asked->ss_family ||
+           memcmp(host, ofi_socket_host(&offered), size) != 0;
+}
+
+/* The bytes of its IPv4 or IPv6 address. */
+static const void *ofi_socket_host(const struct sockaddr_storage *address)
+{
+    return address->ss_family == AF_INET
+               ? (const void *) &((const struct sockaddr_in *) address)->sin_addr
+               : &((const struct sockaddr_in6 *) address)->sin6_addr;
 }
 
 static int32_t ofi_explain_missing(const struct na_plugin_class *na_class,

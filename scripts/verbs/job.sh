@@ -13,6 +13,7 @@ main() {
     nothing) ;;
     run) bash /exchange/script ;;
     *)
+        [ -n "${fabrics//,/}" ] || failures=1
         for fabric in ${fabrics//,/ }; do
             "job_$1" "$fabric"
         done
@@ -75,12 +76,20 @@ export -f stays_silent
 check_addresses() {
     check "ofi+verbs at an address of the device" 20 listens 10.7.0.1:7010
     check "ofi+verbs at an address of another one" 20 fails hg_info --listen --init ofi+verbs://127.0.0.1:7010
+    check "ofi+verbs at an address of another one, IPv6" 20 fails hg_info --listen --init 'ofi+verbs://[::1]:7014'
+    check "ofi+verbs without a host" 60 tells_absence ofi+verbs 10.7.0.77:7000
     check "ofi+verbs offers nothing that cannot be opened" 20 offers_no rxe0-dgram
     check "ofi+verbs is described" 20 is_described
 }
 
 listens() {
     hg_info --listen --init "ofi+verbs://$1" | tee /tmp/listens && grep -q "$1" /tmp/listens
+}
+
+# Usage: tells_absence <fabric> <place where nobody is>
+tells_absence() {
+    hg_perf rpc --target "$1://$2" --init "$1" --seconds 50 2>&1 | tee /tmp/absence
+    grep -q 'an RPC failed: HG_HOSTUNREACH' /tmp/absence && ! grep 'killed by signal' /tmp/absence
 }
 
 offers_no() {
@@ -90,7 +99,7 @@ offers_no() {
 is_described() {
     hg_info | grep -A 1 'verbs on rxe0' | grep 'native RMA; registration: FI_MR_'
 }
-export -f listens offers_no is_described
+export -f listens tells_absence offers_no is_described
 
 # Usage: copy <fabric>; a file of several pieces, to another process.
 copy() {
@@ -136,7 +145,8 @@ job_soak() {
 # The side of two nodes that calls. What is written to the exchange is what the other side waits for.
 job_two_origins() {
     local address
-    address=$(await "/exchange/two.address.$1") || return
+    await "/exchange/two.address.$1" || return
+    address=$(cat "/exchange/two.address.$1")
     check "$1 rpc to another node" 180 hg_perf rpc --target "$address" --init "$1" --seconds 1
     check "$1 pull from another node" 180 hg_perf bulk --target "$address" --init "$1" --seconds 1
     check "$1 push to another node" 180 hg_perf bulk --push --target "$address" --init "$1" --seconds 1
@@ -148,11 +158,12 @@ job_two_origins() {
 
 copy_to() {
     local address
-    address=$(await "/exchange/two.copy.$1") || return
+    await "/exchange/two.copy.$1" || return
+    address=$(cat "/exchange/two.copy.$1")
     head -c 9000001 /dev/urandom >/exchange/two.source
     check "$1 copy to another node" 60 hg_cp --init "$1" --to "$address" /exchange/two.source
     echo compare >"/exchange/two.compare.$1"
-    await "/exchange/two.done.$1" >/dev/null
+    await "/exchange/two.done.$1"
 }
 
 # The other side: targets, the first of which is killed while it is called.
@@ -161,7 +172,7 @@ job_two_targets() {
     hg_perf rpc --listen --init "$1" >/tmp/address 2>/tmp/log &
     pid=$!
     publish "/exchange/two.address.$1"
-    await "/exchange/two.kill.$1" >/dev/null
+    await "/exchange/two.kill.$1"
     sleep 4
     kill -KILL $pid
     wait $pid 2>/dev/null
@@ -170,7 +181,7 @@ job_two_targets() {
     (cd /tmp/copies && exec hg_cp --listen --init "$1") >/tmp/address 2>/tmp/log &
     pid=$!
     publish "/exchange/two.copy.$1"
-    await "/exchange/two.compare.$1" >/dev/null
+    await "/exchange/two.compare.$1"
     check "$1 the copy from another node" 20 cmp /exchange/two.source /tmp/copies/two.source
     kill -TERM $pid
     wait $pid
@@ -189,11 +200,11 @@ publish() {
     : >/tmp/address
 }
 
-# Usage: await <file>; prints its content once it is there.
+# Usage: await <file>; in this shell, which counts the failure.
 await() {
     local tries
     for ((tries = 0; tries < 1800; tries++)); do
-        [ -e "$1" ] && cat "$1" && return
+        [ ! -e "$1" ] || return 0
         sleep 0.2
     done
     echo "not ok $1: the other guest did not write it" >&2
