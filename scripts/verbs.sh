@@ -38,7 +38,7 @@ main() {
         ;;
     esac
     for job in $fabrics; do
-        [[ $job =~ ^(ofi|ucx)\+[a-z_,]+$ ]] || die "'$job' in FABRICS is no fabric, such as ofi+verbs"
+        [[ $job =~ ^(ofi|ucx)\+[a-z0-9_]+$ ]] || die "'$job' in FABRICS is no fabric, such as ofi+verbs"
     done
     check || exit 77
     install_missing verbs
