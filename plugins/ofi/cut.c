@@ -38,7 +38,6 @@ static bool ofi_socket_is_silent(int fd, uint32_t silent_ms);
 static void ofi_abort(int fd);
 static bool ofi_cut_is_of(const struct sockaddr_storage *near, const struct sockaddr_storage *far,
                           const struct sockaddr_storage *own, const struct sockaddr_storage *peer);
-static bool ofi_host_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 
 /* Those over which pieces of that memory, or with NULL of any, are under way for peers. */
 void ofi_cut(struct na_plugin_class *na_class, const struct kit_region *region)
@@ -200,16 +199,4 @@ static bool ofi_cut_is_of(const struct sockaddr_storage *near, const struct sock
 {
     return ofi_host_equal(far, peer) && (ofi_socket_port(far) == ofi_socket_port(peer) ||
                                          ofi_socket_port(near) == ofi_socket_port(own));
-}
-
-static bool ofi_host_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
-{
-    if (a->ss_family != b->ss_family)
-        return false;
-    if (a->ss_family == AF_INET)
-        return ((const struct sockaddr_in *) a)->sin_addr.s_addr ==
-               ((const struct sockaddr_in *) b)->sin_addr.s_addr;
-    return a->ss_family == AF_INET6 &&
-           memcmp(&((const struct sockaddr_in6 *) a)->sin6_addr,
-                  &((const struct sockaddr_in6 *) b)->sin6_addr, sizeof(struct in6_addr)) == 0;
 }

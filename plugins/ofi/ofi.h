@@ -18,6 +18,7 @@
 #include <rdma/fi_rma.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #define OFI_PLUGIN_NAME "ofi"
 
@@ -223,6 +224,19 @@ static inline uint8_t *ofi_mem_base(const struct na_plugin_mem *mem)
 static inline uint16_t ofi_socket_port(const struct sockaddr_storage *address)
 {
     return ((const struct sockaddr_in *) address)->sin_port;
+}
+
+static inline bool ofi_host_equal(const struct sockaddr_storage *a,
+                                  const struct sockaddr_storage *b)
+{
+    if (a->ss_family != b->ss_family)
+        return false;
+    if (a->ss_family == AF_INET)
+        return ((const struct sockaddr_in *) a)->sin_addr.s_addr ==
+               ((const struct sockaddr_in *) b)->sin_addr.s_addr;
+    return a->ss_family == AF_INET6 &&
+           memcmp(&((const struct sockaddr_in6 *) a)->sin6_addr,
+                  &((const struct sockaddr_in6 *) b)->sin6_addr, sizeof(struct in6_addr)) == 0;
 }
 
 static inline void ofi_socket_port_set(struct sockaddr_storage *address, uint16_t port)

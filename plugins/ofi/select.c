@@ -33,7 +33,6 @@ static int32_t ofi_ask(struct na_plugin_class *na_class, const struct na_plugin_
 static struct fi_info *ofi_pick(const struct na_plugin_class *na_class,
                                 const struct ofi_source *source, struct fi_info *list);
 static bool ofi_is_elsewhere(const struct ofi_source *source, const struct fi_info *info);
-static const void *ofi_socket_host(const struct sockaddr_storage *address);
 static int32_t ofi_explain_missing(const struct na_plugin_class *na_class,
                                    const struct ofi_source *source, int error);
 
@@ -250,26 +249,14 @@ static struct fi_info *ofi_pick(const struct na_plugin_class *na_class,
 /* verbs offers its device's address when it was asked for one that the device does not have. */
 static bool ofi_is_elsewhere(const struct ofi_source *source, const struct fi_info *info)
 {
-    const struct sockaddr_storage *asked = &source->address;
+    const struct sockaddr_storage any = {.ss_family = source->address.ss_family};
     struct sockaddr_storage offered = {0};
-    const void *host = ofi_socket_host(asked);
-    const size_t size =
-        asked->ss_family == AF_INET ? sizeof(struct in_addr) : sizeof(struct in6_addr);
 
     if (!source->has_address || info->src_addr == NULL || info->src_addrlen > sizeof(offered) ||
-        memcmp(host, &in6addr_any, size) == 0)
+        ofi_host_equal(&source->address, &any))
         return false;
     memcpy(&offered, info->src_addr, info->src_addrlen);
-    return offered.ss_family != asked->ss_family ||
-           memcmp(host, ofi_socket_host(&offered), size) != 0;
-}
-
-/* The bytes of its IPv4 or IPv6 address. */
-static const void *ofi_socket_host(const struct sockaddr_storage *address)
-{
-    return address->ss_family == AF_INET
-               ? (const void *) &((const struct sockaddr_in *) address)->sin_addr
-               : &((const struct sockaddr_in6 *) address)->sin6_addr;
+    return !ofi_host_equal(&source->address, &offered);
 }
 
 static int32_t ofi_explain_missing(const struct na_plugin_class *na_class,

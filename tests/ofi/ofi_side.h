@@ -50,7 +50,7 @@ static inline int32_t side_await(struct side *from, struct side *polls, uint64_t
 
 /* At an address of the provider's choice when `address` is NULL. */
 static inline void side_open_at(struct side *side, const char *protocol, const char *address,
-                                bool is_target, uint32_t progress_mode)
+                                bool is_target)
 {
     struct na_plugin_init init = {
         .size = sizeof(init),
@@ -59,7 +59,6 @@ static inline void side_open_at(struct side *side, const char *protocol, const c
         .address = address,
         .listen = is_target,
         .max_contexts = 1,
-        .progress_mode = progress_mode,
     };
     struct na_plugin_class_info info = {.size = sizeof(info)};
 
@@ -68,10 +67,9 @@ static inline void side_open_at(struct side *side, const char *protocol, const c
                      NA_PLUGIN_SUCCESS);
 }
 
-static inline void side_open_as(struct side *side, const char *protocol, bool is_target,
-                                uint32_t progress_mode)
+static inline void side_open_as(struct side *side, const char *protocol, bool is_target)
 {
-    side_open_at(side, protocol, "127.0.0.1", is_target, progress_mode);
+    side_open_at(side, protocol, "127.0.0.1", is_target);
 }
 
 static inline void side_close(struct side *side)

@@ -42,8 +42,8 @@ static void who_accepts_nobody_is_given_up(void **state)
     struct na_plugin_addr *addr;
 
     (void) state;
-    side_open_as(&origin, "tcp", true, 0);
-    side_open_as(&target, "tcp", true, 0);
+    side_open_as(&origin, "tcp", true);
+    side_open_as(&target, "tcp", true);
     origin.na_class->connect_ns = CONNECT_NS;
     assert_int_equal(ofi_addr_lookup(origin.na_class, target.na_class->name, &addr),
                      NA_PLUGIN_SUCCESS);
@@ -80,7 +80,7 @@ static void who_closes_at_once_is_not_hammered(void **state)
     int fd = test_listen(name, sizeof(name), 64);
 
     (void) state;
-    side_open_as(&origin, "tcp", true, 0);
+    side_open_as(&origin, "tcp", true);
     assert_int_equal(ofi_addr_lookup(origin.na_class, name, &addr), NA_PLUGIN_SUCCESS);
     assert_int_equal(kit_msg_send_unexpected(origin.context, op, "hello", 5, NULL, addr, 0, 1),
                      NA_PLUGIN_SUCCESS);

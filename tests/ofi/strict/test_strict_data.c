@@ -24,7 +24,7 @@ static void open_side(struct side *side)
     const char *profile = getenv("AMALGAM_STRICT_PROFILE");
     const bool is_all = profile == NULL || strcmp(profile, "all") == 0;
 
-    side_open_at(side, is_all ? "strict" : profile, NULL, true, 0);
+    side_open_at(side, is_all ? "strict" : profile, NULL, true);
 }
 
 static void open_pair(struct pair *pair)
