@@ -130,11 +130,10 @@ run_tests() {
     done
 }
 
-# What has no receive stays in the memory of rxm and of UCX, without a bound, as their pages say.
 job_conformance() {
     local plugin=${1%%+*}
     LINES_OF_FAILURE=200 check "$1 na_conformance" 7200 na_conformance --patience 5 \
-        --skip recv.bounded.sender --plugin "$NA_PLUGIN_PATH/na_$plugin.so" --init "$1"
+        --plugin "$NA_PLUGIN_PATH/na_$plugin.so" --init "$1"
 }
 
 job_soak() {

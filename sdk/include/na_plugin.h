@@ -563,9 +563,10 @@ struct na_plugin {
      * order. When resources run out the plugin queues the operation and retries in poll, or, if
      * told so by NA_PLUGIN_PROGRESS_NO_RETRY, returns NA_PLUGIN_AGAIN. A message that finds no
      * posted receive waits at the destination or holds back its sender, within a bound; it is not
-     * dropped. Up to that bound expected messages get past those that wait. Once it is reached,
-     * whatever comes after may be held back until a receive is posted, expected messages and other
-     * senders included: a caller that waits for those has to post receives for unexpected ones.
+     * dropped. Up to that bound expected messages get past those that wait, here or there. Once it
+     * is reached, whatever comes after may be held back until a receive is posted, expected
+     * messages and other senders included: a caller that waits for those has to post receives for
+     * unexpected ones.
      * [mandatory] [any thread] [may not block]
      */
     int32_t (*msg_send_unexpected)(struct na_plugin_context *context, void *op, const void *buf,

@@ -20,6 +20,7 @@ struct msg_peer *kit_msg_peer_init(struct kit_endpoint *endpoint, struct kit_pee
     peer->endpoint = endpoint;
     peer->source = base;
     kit_list_init(&peer->queue);
+    kit_list_init(&peer->held);
     kit_list_init(&peer->frames);
     kit_list_init(&peer->rma_queue);
     kit_list_init(&peer->rma_started);
@@ -138,6 +139,8 @@ static void peer_act(struct msg_peer *peer)
         if (is_restarted)
             kit_msg_peer_resume(peer);
     }
+    if (kit_unlikely(peer->flow_received != MSG_FLOW_NONE))
+        kit_msg_flow_act(peer);
     kit_msg_peer_flush(peer);
     if (kit_unlikely(!kit_list_empty(&peer->rma_queue)))
         kit_msg_rma_flush(peer);
@@ -150,6 +153,7 @@ static uint64_t peer_lose(struct msg_peer *peer, uint32_t before_epoch, int32_t 
     const struct msg_which which = {.before_epoch = before_epoch};
 
     kit_msg_parts_drop(peer);
+    kit_msg_flow_reset(peer);
     (void) kit_msg_queue_end(peer, &which, status);
     kit_msg_recv_fail(peer, before_epoch, status);
     (void) kit_msg_rma_end(peer, &which, status);
@@ -168,5 +172,6 @@ static void peer_sweep(struct msg_peer *peer)
         return;
     msg_peer_close(peer);
     kit_msg_parts_drop(peer);
+    kit_msg_flow_reset(peer);
     kit_peer_free(&peer->base);
 }

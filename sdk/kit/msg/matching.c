@@ -123,6 +123,7 @@ void kit_msg_recv_rematch(struct msg_peer *peer)
     struct kit_link moved;
 
     peer->source = peer->base.canonical;
+    kit_msg_flow_follow(peer);
     kit_list_init(&moved);
     for (uint32_t id = 0; id < state->max_contexts; id++) {
         struct kit_match *match = &state->contexts[id].match;
@@ -178,6 +179,7 @@ static bool matching_defer(struct msg_peer *peer, struct msg_context *context, u
 {
     void *place = kit_match_defer(&context->match, msg_peer_addr(&peer->base), tag, size);
 
+    kit_msg_flow_deferred(peer);
     if (place == NULL)
         return false;
     kit_peer_hold(&peer->base);
@@ -195,6 +197,7 @@ void kit_msg_matching_dispatch(struct msg_context *context)
     state->is_refused |= kit_match_is_pending(&context->match);
     if (count != 0 && context->armed)
         kit_msg_wait_kick(context);
+    kit_msg_flow_taken(state);
 }
 
 static void matching_end(struct msg_context *context, struct kit_link *taken, int32_t status)

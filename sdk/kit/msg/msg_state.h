@@ -51,6 +51,13 @@ enum msg_op_kind {
     MSG_OP_RMA,
 };
 
+/* What a receiver says of unexpected messages. */
+enum msg_flow {
+    MSG_FLOW_NONE,
+    MSG_FLOW_XOFF,
+    MSG_FLOW_XON,
+};
+
 /* The private part of an operation; in one list at a time. */
 struct msg_op {
     union {
@@ -154,6 +161,10 @@ struct msg_peer {
     struct kit_peer base; /* first: what the plugin and the core see */
     struct kit_endpoint *endpoint;
     struct kit_link queue;   /* operations that wait for a frame */
+    struct kit_link held;    /* unexpected messages that the peer has no room for (flow.c) */
+    bool is_held;            /* it said so, under any of its names */
+    bool is_xoff;            /* it was told so */
+    uint32_t flow_received;  /* a msg_flow that is not acted on yet */
     struct msg_out *stalled; /* a frame that the fabric had no room for */
     uint32_t part;           /* bytes of the first of the queue in the frame that is to be sent */
     struct kit_parted *parted[MSG_PARTED]; /* what has come in part; NULL: nothing */
@@ -219,6 +230,7 @@ struct msg_endpoint {
     uint32_t detached_count;         /* requests */
     uint32_t deferred_count;         /* frames */
     struct kit_deferrals deferrals;
+    uint32_t xoff_count; /* peers that were told XOFF */
     struct kit_parts parts;
     bool is_refused;                  /* the core had no memory for a deferred message */
     na_plugin_peer_lost_fn peer_lost; /* NULL: nobody wants to know */
@@ -445,6 +457,22 @@ void kit_msg_own_frames_deliver(struct msg_endpoint *state);
 void kit_msg_deferred_resume(struct msg_endpoint *state);
 void kit_msg_peer_resume(struct msg_peer *peer);
 void kit_msg_deferred_drop(struct msg_peer *peer);
+
+/* flow.c */
+void kit_msg_flow_deferred(struct msg_peer *peer);
+void kit_msg_flow_taken(struct msg_endpoint *state);
+void kit_msg_flow_add(struct msg_out *out, struct msg_peer *peer);
+void kit_msg_flow_received(struct msg_peer *peer, uint32_t flow);
+void kit_msg_flow_act(struct msg_peer *peer);
+void kit_msg_flow_reset(struct msg_peer *peer);
+void kit_msg_flow_follow(struct msg_peer *peer);
+
+/* Whether the peer is to be told now. */
+static inline bool kit_msg_flow_is_due(const struct msg_peer *peer)
+{
+    return (peer->base.pending & (KIT_PENDING_FLOW | KIT_PENDING_HELLO)) == KIT_PENDING_FLOW &&
+           peer->base.phase == KIT_PEER_READY;
+}
 
 /* sealed.c */
 bool kit_msg_sealed_received(struct msg_endpoint *state, uint8_t *data, uint64_t size,

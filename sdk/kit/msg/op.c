@@ -199,7 +199,11 @@ static MSG_INLINE int32_t send_message(struct na_plugin_context *na_context, uin
         goto out;
     }
     op->epoch = peer->base.epoch;
-    if (kit_unlikely(size > state->whole || !send_at_once(peer, op))) {
+    if (kind == MSG_OP_UNEXPECTED && kit_unlikely(peer->is_held)) {
+        op->sent = 0;
+        kit_list_append(&peer->held, &op->link);
+        kit_peer_waiting_add(&peer->base);
+    } else if (kit_unlikely(size > state->whole || !send_at_once(peer, op))) {
         op->sent = 0;
         kit_list_append(&peer->queue, &op->link);
         kit_peer_waiting_add(&peer->base);
@@ -284,7 +288,8 @@ static int32_t send_refuse(struct msg_peer *peer, struct msg_op *op)
 {
     if (peer->part != 0 || (peer->stalled != NULL && kit_list_contains(&peer->stalled->ops, op)))
         kit_msg_out_unbuild(peer);
-    if (!kit_list_contains(&peer->queue, op) || op->sent != 0)
+    if ((!kit_list_contains(&peer->queue, op) || op->sent != 0) &&
+        !kit_list_contains(&peer->held, op))
         return NA_PLUGIN_SUCCESS;
     kit_list_remove(&op->link);
     kit_peer_waiting_remove(&peer->base);

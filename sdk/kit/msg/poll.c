@@ -130,6 +130,7 @@ static void tick(struct msg_endpoint *state)
         kit_msg_unexpected_again(state); /* there may be memory now */
         kit_msg_deferred_resume(state);
     }
+    kit_msg_flow_taken(state);
     if (state->session.is_sweep_due || state->session.ticks % MSG_SWEEP_TICKS == 0) {
         state->session.is_sweep_due = false;
         state->session.sweeps = state->session.slot_count;

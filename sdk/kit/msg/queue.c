@@ -19,6 +19,8 @@ struct msg_parts {
 
 static int32_t control_queue(struct kit_endpoint *endpoint, struct kit_peer *kit_peer,
                              uint32_t type, struct msg_parts parts, uint32_t most);
+static bool list_end(struct msg_peer *peer, struct kit_link *list, const struct msg_which *which,
+                     int32_t status);
 static bool peer_flush_one(struct msg_peer *peer);
 static bool peer_has_work(const struct msg_peer *peer);
 static bool queue_has_work(const struct msg_peer *peer);
@@ -147,13 +149,27 @@ void kit_msg_out_unbuild(struct msg_peer *peer)
 bool kit_msg_queue_end(struct msg_peer *peer, const struct msg_which *which, int32_t status)
 {
     struct msg_endpoint *state = peer->endpoint->state;
-    struct kit_link *link, *next;
     bool is_found = false;
 
     if (which->op == NULL || peer->part != 0 ||
         (peer->stalled != NULL && kit_list_contains(&peer->stalled->ops, which->op)))
         kit_msg_out_unbuild(peer);
-    for (link = peer->queue.next; link != &peer->queue; link = next) {
+    is_found |= list_end(peer, &peer->queue, which, status);
+    is_found |= list_end(peer, &peer->held, which, status);
+    if (which->before_epoch != UINT32_MAX)
+        return is_found; /* frames that left are answered for by another process, or lost */
+    for (struct kit_link *link = peer->frames.next; link != &peer->frames; link = link->next)
+        is_found |= out_end_ops(state, kit_container(link, struct msg_out, link), which, status);
+    return is_found;
+}
+
+static bool list_end(struct msg_peer *peer, struct kit_link *list, const struct msg_which *which,
+                     int32_t status)
+{
+    struct kit_link *next;
+    bool is_found = false;
+
+    for (struct kit_link *link = list->next; link != list; link = next) {
         struct msg_op *op = (struct msg_op *) (void *) link;
 
         next = link->next;
@@ -162,12 +178,8 @@ bool kit_msg_queue_end(struct msg_peer *peer, const struct msg_which *which, int
         is_found = true;
         kit_list_remove(link);
         kit_peer_waiting_remove(&peer->base);
-        op_end(state, op, status);
+        op_end(peer->endpoint->state, op, status);
     }
-    if (which->before_epoch != UINT32_MAX)
-        return is_found; /* frames that left are answered for by another process, or lost */
-    for (link = peer->frames.next; link != &peer->frames; link = link->next)
-        is_found |= out_end_ops(state, kit_container(link, struct msg_out, link), which, status);
     return is_found;
 }
 
@@ -238,7 +250,7 @@ static bool peer_has_work(const struct msg_peer *peer)
         return true;
     switch (peer->base.phase) {
     case KIT_PEER_READY:
-        return queue_has_work(peer);
+        return kit_msg_flow_is_due(peer) || queue_has_work(peer);
     case KIT_PEER_NEW:
         return !kit_list_empty(&peer->queue) || !kit_list_empty(&peer->rma_queue);
     default:
@@ -287,6 +299,8 @@ static struct msg_out *out_build(struct msg_peer *peer)
     out_introduce(out, peer);
     if ((peer->base.pending & KIT_PENDING_CONFIRM) != 0)
         out->is_alone = true; /* its receiver tries many keys on it */
+    if (kit_msg_flow_is_due(peer) && !out->is_alone && kit_msg_out_has_room(out, 0))
+        kit_msg_flow_add(out, peer);
     if (peer->base.phase != KIT_PEER_HELLO_SENT)
         out_refill(out, peer);
     if ((peer->base.pending & KIT_PENDING_BYE) != 0 && kit_msg_out_has_room(out, 0)) {

@@ -376,6 +376,13 @@ static bool record_take(struct msg_peer *peer, const struct wire_record *record,
     case WIRE_REFUSAL:
         kit_refusal_received(&peer->base, le32toh(record->tag));
         return true;
+    case WIRE_FLOW:
+        if (le32toh(record->tag) == MSG_FLOW_XOFF || le32toh(record->tag) == MSG_FLOW_XON)
+            kit_msg_flow_received(peer, le32toh(record->tag));
+        else
+            kit_msg_frame_bad(endpoint->state, "a flow control that does not exist",
+                              le32toh(record->tag));
+        return true;
     case WIRE_BYE:
         peer->base.is_removable = true;
         peer->base.has_closed = true;

@@ -37,6 +37,7 @@
 #define WIRE_BYE        6u /* the sender closes */
 #define WIRE_REFUSAL    7u /* of a HELLO; tag is a kit_refusal_reason */
 #define WIRE_PART       8u /* of a message longer than a frame: a wire_part, then its bytes */
+#define WIRE_FLOW       9u /* of unexpected messages; tag is a msg_flow */
 
 struct wire_header {
     uint16_t magic;

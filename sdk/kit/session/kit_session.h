@@ -54,6 +54,7 @@ struct kit_endpoint; /* the user's, and what the fabric is asked with */
 #define KIT_PENDING_OFFER     0x100u /* the HELLO_ACK to an offer, which is not sealed */
 #define KIT_PENDING_REFUSAL   0x200u /* to one that has not our key */
 #define KIT_PENDING_CONFIRM   0x400u /* something sealed, so that the peer knows that we are met */
+#define KIT_PENDING_FLOW      0x800u /* of the user: whether the peer may send, when it is met */
 
 /* How far a peer is met. */
 enum kit_peer_phase {

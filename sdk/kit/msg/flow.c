@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Flow control of unexpected messages, for fabrics that take messages without a bound. When the
+ * deferred messages fill half of their budget, each peer that adds one is told XOFF, and XON when
+ * they fill no more than a quarter, or none is left. A sender that was told XOFF holds its
+ * unexpected messages; expected messages, transfers and records go on, so that peers which hold
+ * messages for each other still answer.
+ */
+
+#include "msg_state.h"
+
+static void flow_tell(struct msg_peer *peer);
+static void flow_apply(struct msg_peer *peer, bool is_held);
+static void queue_hold(struct msg_peer *peer);
+static void queue_release(struct msg_peer *peer);
+
+/* A message of the peer was deferred, or found no room. */
+void kit_msg_flow_deferred(struct msg_peer *peer)
+{
+    struct msg_endpoint *state = peer->endpoint->state;
+
+    if (kit_likely(state->deferrals.bytes <= state->deferrals.bytes_max / 2 ||
+                   state->deferrals.count < KIT_DEFERRED_MIN / 2) ||
+        peer->is_xoff || peer->base.is_self)
+        return;
+    peer->is_xoff = true;
+    state->xoff_count++;
+    flow_tell(peer);
+}
+
+/* Deferred messages were taken, or dropped. */
+void kit_msg_flow_taken(struct msg_endpoint *state)
+{
+    if (kit_likely(state->xoff_count == 0) ||
+        (state->deferrals.bytes > state->deferrals.bytes_max / 4 && state->deferrals.count != 0))
+        return;
+    for (uint32_t i = 0; i < state->session.slot_count && state->xoff_count != 0; i++) {
+        struct msg_peer *peer = msg_peer_at(state, i);
+
+        if (peer == NULL || !peer->is_xoff)
+            continue;
+        peer->is_xoff = false;
+        state->xoff_count--;
+        flow_tell(peer);
+    }
+}
+
+/* Writes what the peer is to do now; the caller knows that it fits. */
+void kit_msg_flow_add(struct msg_out *out, struct msg_peer *peer)
+{
+    kit_msg_out_add_tagged(out, WIRE_FLOW, peer->is_xoff ? MSG_FLOW_XOFF : MSG_FLOW_XON);
+    out->pending |= KIT_PENDING_FLOW;
+    peer->base.pending &= ~KIT_PENDING_FLOW;
+}
+
+/* A record of the peer: acted on when all that came with it is read, so the last one counts. */
+void kit_msg_flow_received(struct msg_peer *peer, uint32_t flow)
+{
+    peer->flow_received = flow;
+    kit_peer_mark(&peer->base);
+}
+
+void kit_msg_flow_act(struct msg_peer *peer)
+{
+    const bool is_held = peer->flow_received == MSG_FLOW_XOFF;
+
+    peer->flow_received = MSG_FLOW_NONE;
+    if (peer->is_held != is_held)
+        flow_apply(peer, is_held);
+}
+
+/* The connection is another one, and neither side knows what was said before. */
+void kit_msg_flow_reset(struct msg_peer *peer)
+{
+    if (peer->is_xoff)
+        peer->endpoint->state->xoff_count--;
+    peer->is_xoff = false;
+    peer->base.pending &= ~KIT_PENDING_FLOW;
+    peer->flow_received = MSG_FLOW_NONE;
+    if (peer->is_held)
+        flow_apply(peer, false);
+}
+
+/* Another object stands for the peer's process. */
+void kit_msg_flow_follow(struct msg_peer *peer)
+{
+    const struct msg_peer *source = (const struct msg_peer *) (const void *) peer->source;
+
+    if (peer->is_held == source->is_held)
+        return;
+    if (source->is_held)
+        queue_hold(peer);
+    else
+        queue_release(peer);
+}
+
+static void flow_tell(struct msg_peer *peer)
+{
+    MSG_LOG_DEBUG(peer->endpoint,
+                  "peer %s may %s unexpected messages: %llu bytes wait for receives",
+                  peer->base.name, peer->is_xoff ? "not send" : "send",
+                  (unsigned long long) peer->endpoint->state->deferrals.bytes);
+    peer->base.pending |= KIT_PENDING_FLOW;
+    kit_peer_mark(&peer->base);
+}
+
+/* Whatever names we call the process by. */
+static void flow_apply(struct msg_peer *peer, bool is_held)
+{
+    struct msg_endpoint *state = peer->endpoint->state;
+
+    MSG_LOG_DEBUG(peer->endpoint, "peer %s %s", peer->base.name,
+                  is_held ? "has no room: unexpected messages to it wait" : "has room again");
+    for (uint32_t i = 0; i < state->session.slot_count; i++) {
+        struct msg_peer *same = msg_peer_at(state, i);
+
+        if (same == NULL || same->source != peer->source || same->is_held == is_held)
+            continue;
+        if (is_held)
+            queue_hold(same);
+        else
+            queue_release(same);
+    }
+}
+
+/* But for a message of which a part has left. */
+static void queue_hold(struct msg_peer *peer)
+{
+    struct kit_link *next;
+
+    peer->is_held = true;
+    for (struct kit_link *link = peer->queue.next; link != &peer->queue; link = next) {
+        const struct msg_op *op = (struct msg_op *) (void *) link;
+
+        next = link->next;
+        if (op->kind != MSG_OP_UNEXPECTED || op->sent != 0 ||
+            (peer->part != 0 && link == peer->queue.next))
+            continue;
+        kit_list_remove(link);
+        kit_list_append(&peer->held, link);
+    }
+}
+
+static void queue_release(struct msg_peer *peer)
+{
+    peer->is_held = false;
+    while (!kit_list_empty(&peer->held)) {
+        struct kit_link *link = peer->held.next;
+
+        kit_list_remove(link);
+        kit_list_append(&peer->queue, link);
+    }
+    kit_peer_mark(&peer->base);
+}

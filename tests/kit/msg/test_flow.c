@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Flow control of unexpected messages: who holds them, until when, and what goes on meanwhile. */
+
+#include "msg_sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT  200u
+#define FILLED (KIT_DEFERRED_MIN / 2)
+
+/* Messages with their numbers, from one node to another. */
+struct stream {
+    struct sim_op sends[COUNT];
+    struct sim_op receives[COUNT];
+    uint32_t out[COUNT];
+    uint32_t in[COUNT];
+    uint32_t sent, received;
+};
+
+static struct stream *stream_new(void)
+{
+    struct stream *stream = calloc(1, sizeof(*stream));
+
+    assert_non_null(stream);
+    return stream;
+}
+
+static void stream_send(struct stream *stream, struct na_plugin_context *context,
+                        struct na_plugin_addr *dest, uint32_t count)
+{
+    for (; count != 0; count--, stream->sent++) {
+        stream->out[stream->sent] = stream->sent;
+        assert_int_equal(kit_msg_send_unexpected(context, &stream->sends[stream->sent],
+                                                 &stream->out[stream->sent], 4, NULL, dest, 0, 0),
+                         0);
+    }
+}
+
+static void stream_receive(struct stream *stream, struct na_plugin_context *context, uint32_t count)
+{
+    for (; count != 0; count--, stream->received++)
+        assert_int_equal(kit_msg_recv_unexpected(context, &stream->receives[stream->received],
+                                                 &stream->in[stream->received], 4, NULL),
+                         0);
+}
+
+/* All that was sent has arrived once and in order. */
+static void stream_check(struct stream *stream, const struct sim_pair *pair,
+                         struct na_plugin_class *destination)
+{
+    assert_int_equal(stream->received, stream->sent);
+    sim_poll_until(pair->ca, pair->cb, &stream->receives[stream->sent - 1]);
+    sim_poll(pair->ca, pair->cb, 20);
+    for (uint32_t i = 0; i < stream->sent; i++) {
+        assert_int_equal(stream->sends[i].completions, 1);
+        assert_int_equal(stream->sends[i].status, 0);
+        assert_int_equal(stream->receives[i].completions, 1);
+        assert_int_equal(stream->in[i], i);
+        kit_msg_addr_free(destination, stream->receives[i].source);
+    }
+}
+
+static uint32_t stream_held(const struct stream *stream)
+{
+    uint32_t held = 0;
+
+    for (uint32_t i = 0; i < stream->sent; i++)
+        held += stream->sends[i].completions == 0;
+    return held;
+}
+
+/* As if so many bytes of messages waited for receives, or less by so many. */
+static void fill(struct na_plugin_class *node, int64_t bytes)
+{
+    struct kit_deferrals *deferrals = &node->endpoint.state->deferrals;
+
+    deferrals->bytes += (uint64_t) bytes;
+    deferrals->count = bytes > 0 ? deferrals->count + FILLED : deferrals->count - FILLED;
+}
+
+/* A sender whose peer has no room holds its messages, and sends them when there is room. */
+static void test_held(void **state)
+{
+    struct sim_pair *pair = *state;
+    const struct msg_peer *peer = msg_peer_of(pair->b_at_a);
+    struct stream *stream = stream_new();
+
+    fill(pair->b, MSG_DEFERRED_BYTES / 2);
+    stream_send(stream, pair->ca, pair->b_at_a, 1);
+    sim_poll(pair->ca, pair->cb, 20);
+    assert_true(peer->is_held);
+    assert_int_equal(pair->b->endpoint.state->xoff_count, 1);
+    stream_send(stream, pair->ca, pair->b_at_a, COUNT - 1);
+    sim_poll(pair->ca, pair->cb, 20);
+    assert_int_equal(stream_held(stream), COUNT - 1);
+    assert_int_equal(pair->b->endpoint.state->deferrals.count, FILLED + 1);
+
+    /* A quarter of the budget is not reached yet. */
+    pair->b->endpoint.state->deferrals.bytes -= MSG_DEFERRED_BYTES / 8;
+    stream_receive(stream, pair->cb, 1);
+    sim_poll(pair->ca, pair->cb, 20);
+    assert_true(peer->is_held);
+    fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES * 3 / 8));
+    stream_receive(stream, pair->cb, COUNT - 1);
+    sim_clock_skip += KIT_SESSION_TICK_NS;
+    sim_poll(pair->ca, pair->cb, 2 * MSG_POLLS_A_CLOCK);
+    assert_false(peer->is_held);
+    assert_int_equal(pair->b->endpoint.state->xoff_count, 0);
+    stream_check(stream, pair, pair->b);
+    free(stream);
+}
+
+/* What queued before the peer said so stays here, too, but for what is in a frame. */
+static void test_queued(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct stream *stream = stream_new();
+
+    fill(pair->b, MSG_DEFERRED_BYTES / 2);
+    pair->a->delay = 10;
+    stream_send(stream, pair->ca, pair->b_at_a, COUNT / 2);
+    pair->a->again = 1000000;
+    sim_poll(pair->ca, pair->cb, 50);
+    assert_true(msg_peer_of(pair->b_at_a)->is_held);
+    stream_send(stream, pair->ca, pair->b_at_a, COUNT / 2);
+    pair->a->again = 0;
+    sim_poll(pair->ca, pair->cb, 200);
+    assert_true(stream_held(stream) >= COUNT / 2);
+    fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES / 2));
+    stream_receive(stream, pair->cb, COUNT);
+    stream_check(stream, pair, pair->b);
+    free(stream);
+}
+
+/* Two that have no room for each other still answer, and tell each other when there is room. */
+static void test_both(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct stream *there = stream_new(), *back = stream_new();
+    struct sim_op sends[2] = {0}, receives[2] = {0};
+    char in[2][4];
+
+    fill(pair->a, MSG_DEFERRED_BYTES / 2);
+    fill(pair->b, MSG_DEFERRED_BYTES / 2);
+    stream_send(there, pair->ca, pair->b_at_a, 1);
+    stream_send(back, pair->cb, pair->a_at_b, 1);
+    sim_poll(pair->ca, pair->cb, 20);
+    stream_send(there, pair->ca, pair->b_at_a, COUNT - 1);
+    stream_send(back, pair->cb, pair->a_at_b, COUNT - 1);
+    assert_int_equal(
+        kit_msg_recv_expected(pair->ca, &receives[0], in[0], 4, NULL, pair->b_at_a, 0, 1), 0);
+    assert_int_equal(
+        kit_msg_recv_expected(pair->cb, &receives[1], in[1], 4, NULL, pair->a_at_b, 0, 1), 0);
+    assert_int_equal(kit_msg_send_expected(pair->cb, &sends[0], "ab", 3, NULL, pair->a_at_b, 0, 1),
+                     0);
+    assert_int_equal(kit_msg_send_expected(pair->ca, &sends[1], "cd", 3, NULL, pair->b_at_a, 0, 1),
+                     0);
+    sim_poll(pair->ca, pair->cb, 20);
+    assert_int_equal(receives[0].completions + receives[1].completions, 2);
+    assert_string_equal(in[0], "ab");
+    assert_int_equal(stream_held(there), COUNT - 1);
+    assert_int_equal(stream_held(back), COUNT - 1);
+
+    fill(pair->a, -(int64_t) (MSG_DEFERRED_BYTES / 2));
+    fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES / 2));
+    stream_receive(there, pair->cb, COUNT);
+    stream_receive(back, pair->ca, COUNT);
+    stream_check(there, pair, pair->b);
+    stream_check(back, pair, pair->a);
+    free(there);
+    free(back);
+}
+
+/* Held messages are cancelled alone, and with their context. */
+static void test_cancel(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct stream *stream = stream_new();
+
+    fill(pair->b, MSG_DEFERRED_BYTES / 2);
+    stream_send(stream, pair->ca, pair->b_at_a, 1);
+    sim_poll(pair->ca, pair->cb, 20);
+    stream_send(stream, pair->ca, pair->b_at_a, 3);
+    assert_int_equal(kit_msg_cancel(pair->ca, &stream->sends[2]), 0);
+    assert_int_equal(stream->sends[2].completions, 1);
+    assert_int_equal(stream->sends[2].status, NA_PLUGIN_CANCELED);
+    assert_int_equal(stream->sends[1].completions + stream->sends[3].completions, 0);
+    kit_msg_context_stop(pair->ca);
+    assert_int_equal(stream->sends[1].status, NA_PLUGIN_CANCELED);
+    assert_int_equal(stream->sends[3].status, NA_PLUGIN_CANCELED);
+    fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES / 2));
+    free(stream);
+}
+
+/* The successor of one that had no room has room, and what was held for the first has failed. */
+static void test_restart(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct stream *stream = stream_new(), *anew = stream_new();
+
+    fill(pair->b, MSG_DEFERRED_BYTES / 2);
+    stream_send(stream, pair->ca, pair->b_at_a, 1);
+    sim_poll(pair->ca, pair->cb, 20);
+    stream_send(stream, pair->ca, pair->b_at_a, 1);
+    kit_msg_addr_free(pair->b, pair->a_at_b);
+    fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES / 2));
+    sim_close(pair->b, pair->cb);
+    pair->a_at_b = NULL;
+    sim_poll(pair->ca, pair->ca, 20);
+    assert_int_equal(stream->sends[1].completions, 1);
+    assert_int_equal(stream->sends[1].status, NA_PLUGIN_HOSTUNREACH);
+    assert_false(msg_peer_of(pair->b_at_a)->is_held);
+
+    pair->b = sim_open(&pair->net, "b", NULL);
+    pair->cb = sim_context(pair->b, 0);
+    pair->a_at_b = sim_lookup(pair->b, "a");
+    stream_send(anew, pair->ca, pair->b_at_a, COUNT);
+    stream_receive(anew, pair->cb, COUNT);
+    stream_check(anew, pair, pair->b);
+    free(stream);
+    free(anew);
+}
+
+/* A sender that is forgotten while it is held learns that there is room. */
+static void test_sender_forgotten(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct stream *stream = stream_new(), *anew = stream_new();
+
+    fill(pair->b, MSG_DEFERRED_BYTES / 2);
+    stream_send(stream, pair->ca, pair->b_at_a, 1);
+    sim_poll(pair->ca, pair->cb, 20);
+    stream_send(stream, pair->ca, pair->b_at_a, 1);
+    kit_msg_lock(&pair->b->endpoint);
+    kit_peer_failed(&msg_peer_of(pair->a_at_b)->base, NA_PLUGIN_HOSTUNREACH, "the test says so");
+    kit_msg_unlock(&pair->b->endpoint);
+    assert_int_equal(pair->b->endpoint.state->xoff_count, 0);
+    fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES / 2));
+    for (uint32_t i = 0; i < 600 && stream->sends[1].completions == 0; i++) {
+        sim_clock_skip += KIT_SESSION_TICK_NS;
+        sim_poll(pair->ca, pair->cb, MSG_POLLS_A_CLOCK);
+    }
+    assert_int_equal(stream->sends[1].status, NA_PLUGIN_HOSTUNREACH);
+    stream_receive(stream, pair->cb, 1);
+    assert_int_equal(stream->receives[0].completions, 1);
+    kit_msg_addr_free(pair->b, stream->receives[0].source);
+    stream_send(anew, pair->ca, pair->b_at_a, 5);
+    stream_receive(anew, pair->cb, 5);
+    stream_check(anew, pair, pair->b);
+    free(stream);
+    free(anew);
+}
+
+/* A caller that repeats by itself is told that there is no room. */
+static void test_no_retry(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct stream *stream = stream_new();
+
+    fill(pair->b, MSG_DEFERRED_BYTES / 2);
+    stream_send(stream, pair->ca, pair->b_at_a, 1);
+    sim_poll(pair->ca, pair->cb, 20);
+    pair->a->endpoint.state->is_no_retry = true;
+    assert_int_equal(kit_msg_send_unexpected(pair->ca, &stream->sends[1], &stream->out[1], 4, NULL,
+                                             pair->b_at_a, 0, 0),
+                     NA_PLUGIN_AGAIN);
+    fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES / 2));
+    stream_receive(stream, pair->cb, 1);
+    sim_poll(pair->ca, pair->cb, 20);
+    assert_int_equal(stream->sends[1].completions, 0);
+    stream_send(stream, pair->ca, pair->b_at_a, 1);
+    stream_receive(stream, pair->cb, 1);
+    stream_check(stream, pair, pair->b);
+    free(stream);
+}
+
+/* What is said in turns costs one look at the peers, and no message is lost by it. */
+static void test_hostile(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct msg_peer *peer = msg_peer_of(pair->b_at_a);
+    struct stream *stream = stream_new();
+
+    kit_msg_lock(&pair->a->endpoint);
+    for (uint32_t i = 0; i < 1000; i++)
+        kit_msg_flow_received(peer, i % 2 == 0 ? MSG_FLOW_XOFF : MSG_FLOW_XON);
+    assert_false(peer->is_held);
+    kit_msg_unlock(&pair->a->endpoint);
+    assert_false(peer->is_held);
+    stream_send(stream, pair->ca, pair->b_at_a, 3);
+    stream_receive(stream, pair->cb, 3);
+    stream_check(stream, pair, pair->b);
+    free(stream);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_held, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_queued, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_both, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_cancel, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_restart, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_sender_forgotten, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_no_retry, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_hostile, sim_pair_setup, sim_pair_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
