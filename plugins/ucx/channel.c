@@ -127,7 +127,10 @@ void ucx_links_progress(struct na_plugin_class *na_class)
             ucx_link_end(link);
             continue;
         }
-        kit_list_remove(&link->trouble);
+        if (link->is_data_broken)
+            ucx_end_close(&link->data, link, true);
+        if (ucx_end_is_closed(&link->data))
+            kit_list_remove(&link->trouble);
         if (link->is_joined)
             channels_answer(link);
     }

@@ -63,10 +63,9 @@ int32_t ucx_offer_describe(const char *protocol, const char *device, char *text,
     if (!ucx_protocol_to_tls(protocol, tls))
         return NA_PLUGIN_NODEV;
     ucx_resources_find(tls, &has_hardware, &has_others);
-    (void) snprintf(text, size, "UCX %s; %s RMA; registration: by UCX", ucp_get_version_string(),
-                    !has_hardware ? "emulated"
-                    : has_others  ? "native or emulated"
-                                  : "native");
+    (void) snprintf(text, size, "UCX %s; %s; registration: by UCX", ucp_get_version_string(),
+                    has_hardware ? "native RMA of memory to read and write, else emulated"
+                                 : "emulated RMA");
     return NA_PLUGIN_SUCCESS;
 }
 

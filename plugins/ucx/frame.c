@@ -47,7 +47,7 @@ int32_t ucx_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
         header_size = sizeof(priv->name);
     }
     ucx_enter();
-    request = ucp_am_send_nbx(link->ep, UCX_AM_FRAME, &priv->name, header_size, frame->data,
+    request = ucp_am_send_nbx(link->end.ep, UCX_AM_FRAME, &priv->name, header_size, frame->data,
                               frame->size, &param);
     ucx_leave();
     if (kit_likely(request == NULL)) {

@@ -17,11 +17,15 @@ static void link_unhash(struct ucx_link *link);
 static ucs_status_t link_endpoint_create(struct ucx_link *link, const struct ucx_hello *hello,
                                          ucp_err_handling_mode_t mode);
 static void link_error(void *arg, ucp_ep_h ep, ucs_status_t status);
+static void link_lanes_find(struct ucx_link *link);
+static bool end_has_lane(const struct ucx_end *end, const char *const *words);
+static void link_data_error(void *arg, ucp_ep_h ep, ucs_status_t status);
 static void link_join(struct ucx_link *link);
 static void link_joined(void *request, ucs_status_t status, void *arg);
 static void link_count(struct ucx_link *link, uint32_t change);
-static void link_endpoint_close(struct ucx_link *link, bool is_forced);
-static bool link_endpoint_is_closed(struct ucx_link *link);
+static void link_close(struct ucx_link *link, bool is_forced);
+static bool link_is_closed(struct ucx_link *link);
+static void end_forget(struct ucx_end *end);
 static void link_free(struct ucx_link *link);
 
 struct ucx_link *ucx_link_find(struct na_plugin_class *na_class, const char *name)
@@ -153,7 +157,7 @@ void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason)
     kit_table_remove(&link->na_class->links_by_id, link->id);
     while (!kit_list_empty(&link->channels))
         ucx_channel_close(kit_container(link->channels.next, struct ucx_channel, node));
-    link_endpoint_close(link, true);
+    link_close(link, true);
     ucx_link_trouble(link);
     if (link->is_shared && !link->has_goodbye)
         ucx_worker_suspect(link->worker);
@@ -173,7 +177,7 @@ void ucx_link_end(struct ucx_link *link)
         ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, ucs_status_string(link->failure));
     if (link->phase == UCX_LINK_DYING && kit_host->clock_ns() >= link->deadline)
         ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, link->hung_up);
-    if (link->phase != UCX_LINK_FAILED || !link_endpoint_is_closed(link))
+    if (link->phase != UCX_LINK_FAILED || !link_is_closed(link))
         return;
     ucx_requests_forget(link);
     if (link->busy == 0)
@@ -204,13 +208,13 @@ void ucx_links_close(struct na_plugin_class *na_class)
     bool is_open = true;
 
     for (node = na_class->links.next; node != &na_class->links; node = node->next)
-        link_endpoint_close(kit_container(node, struct ucx_link, node), false);
+        link_close(kit_container(node, struct ucx_link, node), false);
     while (is_open && kit_host->clock_ns() < end) {
         for (node = na_class->workers.next; node != &na_class->workers; node = node->next)
             (void) ucp_worker_progress(kit_container(node, struct ucx_worker, node)->worker);
         is_open = false;
         for (node = na_class->links.next; node != &na_class->links; node = node->next)
-            if (!link_endpoint_is_closed(kit_container(node, struct ucx_link, node)))
+            if (!link_is_closed(kit_container(node, struct ucx_link, node)))
                 is_open = true;
     }
     for (node = na_class->links.next; node != &na_class->links; node = node->next) {
@@ -224,9 +228,8 @@ void ucx_links_close(struct na_plugin_class *na_class)
             ucx_channel_close(channel);
         }
         /* A worker is not to be destroyed while we have a request of it. */
-        if (link->close_request != NULL)
-            ucp_request_free(link->close_request);
-        link->close_request = NULL;
+        end_forget(&link->end);
+        end_forget(&link->data);
         link->phase = UCX_LINK_FAILED;
     }
 }
@@ -247,22 +250,34 @@ void ucx_links_free(struct na_plugin_class *na_class)
     }
 }
 
-/* UCX tells people only which lanes an endpoint has, so that is what is read here. */
-bool ucx_link_has_lane(struct ucx_link *link, const char *const *words)
+/* By force: what is in progress ends now. Else what was sent is handed over first. */
+void ucx_end_close(struct ucx_end *end, const struct ucx_link *link, bool is_forced)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *stream = open_memstream(&text, &size);
-    bool is_found = false;
+    ucp_request_param_t param = {0};
 
-    if (stream == NULL)
+    if (end->ep == NULL)
+        return;
+    if (is_forced && link->has_error_mode) {
+        param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+        param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    }
+    end->close_request = ucp_ep_close_nbx(end->ep, &param);
+    end->ep = NULL;
+    if (UCS_PTR_IS_ERR(end->close_request)) {
+        UCX_LOG_INFO("the endpoint to %s does not close: %s", link->name,
+                     ucs_status_string(UCS_PTR_STATUS(end->close_request)));
+        end->close_request = NULL;
+    }
+}
+
+bool ucx_end_is_closed(struct ucx_end *end)
+{
+    if (end->close_request == NULL)
+        return true;
+    if (ucp_request_check_status(end->close_request) == UCS_INPROGRESS)
         return false;
-    ucp_ep_print_info(link->ep, stream);
-    (void) fclose(stream);
-    for (; text != NULL && *words != NULL && !is_found; words++)
-        is_found = strstr(text, *words) != NULL;
-    free(text);
-    return is_found;
+    end_forget(end);
+    return true;
 }
 
 static uint32_t link_hash(const char *name)
@@ -291,17 +306,59 @@ static ucs_status_t link_endpoint_create(struct ucx_link *link, const struct ucx
         .err_mode = mode,
         .err_handler = {link_error, link},
     };
-    static const char *const shared[] = {":sysv/", ":posix/", ":xpmem/", NULL};
-    ucs_status_t status = ucp_ep_create(link->worker->worker, &params, &link->ep);
+    ucs_status_t status = ucp_ep_create(link->worker->worker, &params, &link->end.ep);
 
-    if (status != UCS_OK)
-        link->ep = NULL;
+    if (status != UCS_OK) {
+        link->end.ep = NULL;
+        return status;
+    }
     link->has_error_mode = mode == UCP_ERR_HANDLING_MODE_PEER;
-    link->is_shared = status == UCS_OK && ucx_link_has_lane(link, shared);
-    link->is_stream = !link->is_shared && link->na_class->has_segments;
-    if (link->ep != NULL)
-        link_count(link, 1);
-    return status;
+    link_lanes_find(link);
+    link_count(link, 1);
+    params.err_handler.cb = link_data_error;
+    if (link->is_native && (!link->has_error_mode ||
+                            ucp_ep_create(link->worker->worker, &params, &link->data.ep) != UCS_OK))
+        link->data.ep = NULL; /* then the engine moves the data */
+    return UCS_OK;
+}
+
+/*
+ * UCP does puts and gets over any transport, but where no lane can, by software of its own. A
+ * rendezvous is of use where a lane reads the other side's memory, and between sockets whose
+ * segments are small; elsewhere what is eager can be taken back.
+ */
+static void link_lanes_find(struct ucx_link *link)
+{
+    static const char *const shared[] = {":sysv/", ":posix/", ":xpmem/", NULL};
+    static const char *const native[] = {":rc_verbs/", ":rc_mlx5/", ":dc_mlx5/", ":ugni_rdma/",
+                                         NULL};
+    static const char *const sockets[] = {":tcp/", NULL};
+    const struct na_plugin_class *na_class = link->na_class;
+
+    link->is_shared = end_has_lane(&link->end, shared);
+    link->is_stream = !link->is_shared && na_class->has_segments;
+    link->is_native = na_class->wants_keys &&
+                      (na_class->rma_choice == UCX_RMA_UCP || end_has_lane(&link->end, native));
+    link->is_eager = link->is_stream ||
+                     (!link->is_shared && !link->is_native && !end_has_lane(&link->end, sockets));
+}
+
+/* UCX tells people only which lanes an endpoint has, so that is what is read here. */
+static bool end_has_lane(const struct ucx_end *end, const char *const *words)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+    bool is_found = false;
+
+    if (stream == NULL)
+        return false;
+    ucp_ep_print_info(end->ep, stream);
+    (void) fclose(stream);
+    for (; text != NULL && *words != NULL && !is_found; words++)
+        is_found = strstr(text, *words) != NULL;
+    free(text);
+    return is_found;
 }
 
 /* The endpoint may not be closed in here. */
@@ -312,6 +369,24 @@ static void link_error(void *arg, ucp_ep_h ep, ucs_status_t status)
     (void) ep;
     link->is_failing = true;
     link->failure = status;
+    ucx_link_trouble(link);
+    link->na_class->is_attentive = true;
+}
+
+/* What was under way ends with an error, and is made again by the engine. */
+static void link_data_error(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    (void) ep;
+    ucx_link_data_broke(arg, status);
+}
+
+void ucx_link_data_broke(struct ucx_link *link, ucs_status_t status)
+{
+    if (!link->is_data_broken && link->phase == UCX_LINK_READY)
+        UCX_LOG_INFO("the device refused an access to memory of %s, or by it (%s): data go in "
+                     "messages from now on",
+                     link->name, ucs_status_string(status));
+    link->is_data_broken = true;
     ucx_link_trouble(link);
     link->na_class->is_attentive = true;
 }
@@ -327,7 +402,7 @@ static void link_join(struct ucx_link *link)
         .cb.send = link_joined,
         .user_data = link,
     };
-    ucs_status_ptr_t request = ucp_ep_flush_nbx(link->ep, &param);
+    ucs_status_ptr_t request = ucp_ep_flush_nbx(link->end.ep, &param);
 
     link->busy++;
     if (!UCS_PTR_IS_PTR(request))
@@ -360,36 +435,27 @@ static void link_count(struct ucx_link *link, uint32_t change)
         link->na_class->other_links += change;
 }
 
-/* By force: what is in progress ends now. Else what was sent is handed over first. */
-static void link_endpoint_close(struct ucx_link *link, bool is_forced)
+static void link_close(struct ucx_link *link, bool is_forced)
 {
-    ucp_request_param_t param = {0};
-
-    if (link->ep == NULL)
+    if (link->end.ep == NULL)
         return;
-    if (is_forced && link->has_error_mode) {
-        param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-        param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-    }
-    link->close_request = ucp_ep_close_nbx(link->ep, &param);
-    link->ep = NULL;
+    ucx_end_close(&link->end, link, is_forced);
+    ucx_end_close(&link->data, link, is_forced);
     link_count(link, UINT32_MAX);
-    if (UCS_PTR_IS_ERR(link->close_request)) {
-        UCX_LOG_INFO("the endpoint to %s does not close: %s", link->name,
-                     ucs_status_string(UCS_PTR_STATUS(link->close_request)));
-        link->close_request = NULL;
-    }
 }
 
-static bool link_endpoint_is_closed(struct ucx_link *link)
+static bool link_is_closed(struct ucx_link *link)
 {
-    if (link->close_request == NULL)
-        return true;
-    if (ucp_request_check_status(link->close_request) == UCS_INPROGRESS)
-        return false;
-    ucp_request_free(link->close_request);
-    link->close_request = NULL;
-    return true;
+    const bool is_closed = ucx_end_is_closed(&link->end);
+
+    return ucx_end_is_closed(&link->data) && is_closed;
+}
+
+static void end_forget(struct ucx_end *end)
+{
+    if (end->close_request != NULL)
+        ucp_request_free(end->close_request);
+    end->close_request = NULL;
 }
 
 static void link_free(struct ucx_link *link)

@@ -13,6 +13,7 @@
 
 static struct na_plugin_mem *mem_alloc(void);
 static ucs_status_t mem_map(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+static bool mem_is_for_all(const struct na_plugin_mem *mem);
 static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static void mem_leave(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
 static bool mem_is_left(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
@@ -180,7 +181,7 @@ ucs_status_t ucx_mem_rkey(struct ucx_link *link, struct na_plugin_mem *mem, ucp_
         return UCS_ERR_UNSUPPORTED;
     if (mem->rkey == NULL || mem->rkey_link != link->id) {
         mem_forget_key(mem);
-        status = ucp_ep_rkey_unpack(link->ep, mem->packed, &mem->rkey);
+        status = ucp_ep_rkey_unpack(link->data.ep, mem->packed, &mem->rkey);
         if (status != UCS_OK)
             mem->rkey = NULL;
         mem->rkey_link = link->id;
@@ -241,6 +242,9 @@ static ucs_status_t mem_map(struct na_plugin_class *na_class, struct na_plugin_m
         mem->mem = NULL;
         goto out;
     }
+    /* A device would let a peer that has the key read and write, whatever is its to do. */
+    if (!mem_is_for_all(mem) && na_class->rma_choice != UCX_RMA_UCP)
+        goto out;
     status = ucp_rkey_pack(na_class->context, mem->mem, &packed, &size);
     if (status != UCS_OK)
         goto out;
@@ -257,6 +261,13 @@ out:
         mem_unmap(na_class, mem);
     ucx_leave();
     return status;
+}
+
+static bool mem_is_for_all(const struct na_plugin_mem *mem)
+{
+    const uint32_t all = NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE;
+
+    return (mem->region.flags & all) == all;
 }
 
 static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *mem)

@@ -174,7 +174,7 @@ int32_t ucx_put_send(void *owner, void *peer, const void *record, uint32_t recor
         return ret;
     header.name = ucx_link_name(link);
     memcpy(header.record, record, record_size);
-    sent = ucp_am_send_nbx(link->ep, UCX_AM_PUT, &header, sizeof(header), data, size, &param);
+    sent = ucp_am_send_nbx(link->end.ep, UCX_AM_PUT, &header, sizeof(header), data, size, &param);
     return ucx_status(UCS_PTR_STATUS(sent));
 }
 
@@ -211,8 +211,7 @@ static int32_t piece_link_status(const struct ucx_link *link)
 static ucs_status_t piece_start_send(struct ucx_request *request, const struct kit_rma_piece *piece)
 {
     const struct ucx_link *link = request->link;
-    const bool is_eager =
-        (link->is_stream || piece->size <= UCX_EAGER_MAX) && piece->is_device == 0;
+    const bool is_eager = (link->is_eager || piece->size <= UCX_EAGER_MAX) && piece->is_device == 0;
     ucp_request_param_t param = {
         .op_attr_mask =
             UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
@@ -227,8 +226,8 @@ static ucs_status_t piece_start_send(struct ucx_request *request, const struct k
 
     if (is_eager && link->is_stream) {
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
-        sent = ucp_am_send_nbx(link->ep, UCX_AM_PIECE, &request->header, sizeof(request->header),
-                               data, size, &param);
+        sent = ucp_am_send_nbx(link->end.ep, UCX_AM_PIECE, &request->header,
+                               sizeof(request->header), data, size, &param);
         param.op_attr_mask &= ~(uint32_t) UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
     }
     if (is_eager) {
@@ -240,8 +239,8 @@ static ucs_status_t piece_start_send(struct ucx_request *request, const struct k
         size = 1;
     }
     if (UCS_PTR_STATUS(sent) == UCS_ERR_NO_RESOURCE)
-        sent = ucp_am_send_nbx(link->ep, UCX_AM_PIECE, &request->header, sizeof(request->header),
-                               data, size, &param);
+        sent = ucp_am_send_nbx(link->end.ep, UCX_AM_PIECE, &request->header,
+                               sizeof(request->header), data, size, &param);
     if (UCS_PTR_IS_ERR(sent))
         return UCS_PTR_STATUS(sent);
     if (sent == NULL)
@@ -266,9 +265,10 @@ static struct ucx_link *message_link(const struct ucx_worker *worker,
 {
     struct ucx_link *link = ucx_link_named(worker->na_class, name);
 
-    if (link == NULL || link->ep == NULL)
+    if (link == NULL || link->end.ep == NULL)
         return NULL;
-    if ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0 && param->reply_ep == link->ep)
+    if ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0 &&
+        param->reply_ep == link->end.ep)
         return link;
     message_fail_link(link, "came over another endpoint than its own");
     return NULL;

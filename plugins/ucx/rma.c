@@ -16,7 +16,6 @@ static void rma_attach_refused(void *owner, void *peer);
 static void rma_transfer_done(void *owner, void *cookie, int32_t status);
 static bool link_may_copy(const struct ucx_link *link, const struct kit_region *local,
                           const struct kit_region *remote);
-static bool link_has_native_lanes(struct ucx_link *link);
 
 static const struct kit_rma_ops rma_ops = {
     .control_send = kit_remote_control_send,
@@ -77,7 +76,7 @@ int32_t ucx_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
     if (ret == NA_PLUGIN_OPNOTSUPPORTED) {
         transfer->is_native = rma->local->mem != NULL && rma->remote->packed_size != 0 &&
                               !link_may_copy(link, &rma->local->region, &rma->remote->region) &&
-                              link_has_native_lanes(link);
+                              link->data.ep != NULL && !link->is_data_broken;
         ret = transfer->is_native ? ucx_native_start(transfer) : kit_remote_start(endpoint, rma);
     }
     ucx_leave();
@@ -168,18 +167,4 @@ static bool link_may_copy(const struct ucx_link *link, const struct kit_region *
                           const struct kit_region *remote)
 {
     return link->pid != 0 && !link->is_attach_refused && ucx_regions_are_host(local, remote);
-}
-
-/* UCP does puts and gets over any transport, but where no lane can, by software of its own. */
-static bool link_has_native_lanes(struct ucx_link *link)
-{
-    static const char *const transports[] = {":rc_verbs/", ":rc_mlx5/", ":dc_mlx5/", ":ugni_rdma/",
-                                             NULL};
-
-    if (link->lanes == UCX_LANES_UNKNOWN)
-        link->lanes =
-            link->na_class->rma_choice == UCX_RMA_UCP || ucx_link_has_lane(link, transports)
-                ? UCX_LANES_NATIVE
-                : UCX_LANES_EMULATED;
-    return link->lanes == UCX_LANES_NATIVE;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts and gets by UCP itself, over lanes that need no help of the target. */
+/*
+ * Puts and gets by UCP itself, over lanes that need no help of the target, and an endpoint of their
+ * own: what a device refuses breaks that one. From then on the engine moves the data of that link.
+ */
 
 #include "ucx.h"
 
@@ -35,9 +38,9 @@ int32_t ucx_native_start(struct ucx_transfer *transfer)
     request->transfer = transfer;
     param.user_data = request;
     if (rma->is_put != 0)
-        started = ucp_put_nbx(link->ep, local, rma->length, remote, rkey, &param);
+        started = ucp_put_nbx(link->data.ep, local, rma->length, remote, rkey, &param);
     else
-        started = ucp_get_nbx(link->ep, local, rma->length, remote, rkey, &param);
+        started = ucp_get_nbx(link->data.ep, local, rma->length, remote, rkey, &param);
     if (UCS_PTR_IS_ERR(started)) {
         ucx_request_put(request);
         return ucx_status(UCS_PTR_STATUS(started));
@@ -69,8 +72,8 @@ static void native_flush(struct ucx_request *request)
     };
     ucs_status_ptr_t started = UCS_STATUS_PTR(UCS_ERR_UNREACHABLE);
 
-    if (request->link->ep != NULL)
-        started = ucp_ep_flush_nbx(request->link->ep, &param);
+    if (request->link->data.ep != NULL && !request->link->is_data_broken)
+        started = ucp_ep_flush_nbx(request->link->data.ep, &param);
     if (!UCS_PTR_IS_PTR(started))
         native_end(request, UCS_PTR_STATUS(started));
 }
@@ -81,13 +84,30 @@ static void native_flushed(void *request, ucs_status_t status, void *arg)
     native_end(arg, status);
 }
 
+/*
+ * UCX does not say which access it was that the device has refused: the target looks at each of
+ * those that ended with their endpoint.
+ */
 static void native_end(struct ucx_request *request, ucs_status_t status)
 {
-    struct kit_endpoint *endpoint = &request->link->na_class->fabric;
-    const struct ucx_transfer *transfer = request->transfer;
+    struct ucx_link *link = request->link;
+    struct kit_endpoint *endpoint = &link->na_class->fabric;
+    struct ucx_transfer *transfer = request->transfer;
+    int32_t ret = ucx_status(status);
 
     ucx_request_put(request);
-    if (transfer != NULL)
-        kit_msg_rma_done(endpoint, transfer->rma,
-                         transfer->is_over ? transfer->status : ucx_status(status));
+    if (transfer == NULL)
+        return;
+    if (transfer->is_over) {
+        kit_msg_rma_done(endpoint, transfer->rma, transfer->status);
+        return;
+    }
+    if (status != UCS_OK && link->phase == UCX_LINK_READY && !link->is_failing) {
+        ucx_link_data_broke(link, status);
+        transfer->is_native = false;
+        ret = kit_remote_start(endpoint, transfer->rma);
+        if (ret == NA_PLUGIN_SUCCESS)
+            return;
+    }
+    kit_msg_rma_done(endpoint, transfer->rma, ret);
 }

@@ -124,11 +124,10 @@ enum ucx_link_phase {
     UCX_LINK_FAILED, /* closed, or closing */
 };
 
-/* What ucp_get and ucp_put would be carried by. */
-enum ucx_lanes {
-    UCX_LANES_UNKNOWN,
-    UCX_LANES_EMULATED,
-    UCX_LANES_NATIVE,
+/* An endpoint of UCX. */
+struct ucx_end {
+    ucp_ep_h ep;         /* NULL: there is none, or not any more */
+    void *close_request; /* until it is closed */
 };
 
 /* What one that we dial says of its own call to us, while it holds ours for the same reason. */
@@ -163,14 +162,16 @@ struct ucx_link {
     bool has_error_mode;
     bool is_shared;   /* it writes to our shared memory */
     bool is_stream;   /* all goes through sockets */
+    bool is_native;   /* a lane reads and writes the other side's memory */
+    bool is_eager;    /* pieces of any size are */
     bool has_goodbye; /* it said that it closes */
     char hung_up[64]; /* why it is dying */
     bool is_joined;   /* UCX has connected us to its worker */
     struct ucx_worker *worker;
-    enum ucx_lanes lanes;
     ucs_status_t failure;
-    ucp_ep_h ep;
-    void *close_request;
+    struct ucx_end end;      /* for messages */
+    struct ucx_end data;     /* for ucp_get and ucp_put: what a device refuses breaks no other */
+    bool is_data_broken;     /* UCX said so: transfers of this link are the engine's from now on */
     uint32_t pid;            /* of a process of this node whose memory we may touch; else 0 */
     uint64_t registry;       /* address of its registry there; 0: we may not read by ourselves */
     uint64_t their_registry; /* the same as its process says, whether we may or not */
@@ -217,7 +218,7 @@ struct na_plugin_class {
     bool is_busy;
     bool is_attentive; /* the sockets are to be looked at in the next poll */
     bool has_hardware; /* a lane of RDMA is possible */
-    bool is_native;    /* and nothing else: targets have no part in puts and gets */
+    bool is_native;    /* and nothing else, for any memory: targets have no part in transfers */
     bool wants_keys;   /* handles carry UCP's remote keys */
     bool has_segments; /* those of sockets are large enough for an eager piece */
     ucp_datatype_t piece;
@@ -413,7 +414,9 @@ void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason);
 void ucx_link_hung_up(struct ucx_link *link, const char *reason);
 void ucx_link_trouble(struct ucx_link *link);
 void ucx_link_end(struct ucx_link *link);
-bool ucx_link_has_lane(struct ucx_link *link, const char *const *words);
+void ucx_link_data_broke(struct ucx_link *link, ucs_status_t status);
+void ucx_end_close(struct ucx_end *end, const struct ucx_link *link, bool is_forced);
+bool ucx_end_is_closed(struct ucx_end *end);
 void ucx_links_leave(struct ucx_worker *worker);
 void ucx_links_close(struct na_plugin_class *na_class);
 void ucx_links_free(struct na_plugin_class *na_class);

@@ -243,6 +243,10 @@ static int32_t worker_context_create(struct na_plugin_class *na_class, const cha
 #endif
     if (ucx_protocol_has(tls, "tcp") && !na_class->has_hardware)
         worker_configure_tcp(na_class, config);
+    /* Its lane for that makes UCX 1.13 end the process when a peer goes before it is connected; our
+     * own sockets show the death of peers. */
+    if (na_class->has_hardware)
+        worker_default(config, "UCX_KEEPALIVE_INTERVAL", "inf");
     /* Nobody's address makes us wait in connect(), be it that of a host that does not answer. */
     if (ucx_protocol_has(tls, "tcp"))
         worker_default(config, "UCX_TCP_CONN_NB", "y");

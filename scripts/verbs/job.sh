@@ -109,10 +109,11 @@ copy() {
 }
 export -f copy
 
-# Over the two fabrics that move data by themselves.
 job_some() {
     case $1 in
-    ofi+verbs | ucx+rc) run_tests "$1" hg/test_hg_forward bulk/test_bulk_transfer ;;
+    ofi+verbs) run_tests "$1" hg/test_hg_{forward,revoked} bulk/test_bulk_transfer ;;
+    ucx+rc) run_tests "$1" hg/test_hg_{forward,revoked} bulk/test_bulk_transfer transport/test_transport_messages ;;
+    ucx+ud) run_tests "$1" bulk/test_bulk_transfer ;;
     esac
 }
 

@@ -247,7 +247,8 @@ static void send_threes(struct house *house, uint32_t am, const void *header, si
     assert_true(message != NULL && size <= sizeof(message->header));
     memset(bytes, 3, sizeof(bytes));
     memcpy(message->header, header, size);
-    started = ucp_am_send_nbx(link->ep, am, message->header, size, bytes, sizeof(bytes), &param);
+    started =
+        ucp_am_send_nbx(link->end.ep, am, message->header, size, bytes, sizeof(bytes), &param);
     assert_false(UCS_PTR_IS_ERR(started));
     if (started == NULL)
         sent(NULL, UCS_OK, message);
