@@ -9,6 +9,7 @@
 
 #include "kit_remote.h"
 #include "library.h"
+#include "na_plugin_offer_details.h"
 
 #include <bmi.h>
 #include <stdbool.h>

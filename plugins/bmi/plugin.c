@@ -3,6 +3,13 @@
 
 #include "bmi_na.h"
 
+#include <stdio.h>
+#include <string.h>
+
+static const void *plugin_get_extension(const char *id);
+static int32_t plugin_offer_describe(const char *protocol, const char *device, char *text,
+                                     uint64_t size);
+
 static struct na_plugin bmi_na_plugin = {
     .abi_version = NA_PLUGIN_ABI_VERSION,
     .size = sizeof(struct na_plugin),
@@ -17,7 +24,7 @@ static struct na_plugin bmi_na_plugin = {
     .initialize = bmi_na_initialize,
     .finalize = bmi_na_finalize,
     KIT_MSG_FUNCTIONS,
-    .get_extension = kit_remote_get_extension,
+    .get_extension = plugin_get_extension,
     .addr_lookup = bmi_na_addr_lookup,
     KIT_REMOTE_FUNCTIONS,
     .put = kit_msg_put,
@@ -36,5 +43,24 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
     bmi_na_plugin.op_size = kit_msg_op_size();
     bmi_na_plugin.op_align = kit_msg_op_align();
     *plugin_p = &bmi_na_plugin;
+    return NA_PLUGIN_SUCCESS;
+}
+
+static const void *plugin_get_extension(const char *id)
+{
+    static const struct na_plugin_offer_details details = {
+        .extension = {.size = sizeof(details)},
+        .offer_describe = plugin_offer_describe,
+    };
+
+    return strcmp(id, NA_PLUGIN_EXT_OFFER_DETAILS) == 0 ? &details : kit_remote_get_extension(id);
+}
+
+static int32_t plugin_offer_describe(const char *protocol, const char *device, char *text,
+                                     uint64_t size)
+{
+    (void) protocol;
+    (void) device;
+    (void) snprintf(text, size, "BMI's method tcp; emulated RMA; registration: none");
     return NA_PLUGIN_SUCCESS;
 }

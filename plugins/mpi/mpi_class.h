@@ -9,6 +9,7 @@
 #define MPI_CLASS_H
 
 #include "kit_remote.h"
+#include "na_plugin_offer_details.h"
 
 #include <mpi.h>
 #include <pthread.h>

@@ -7,6 +7,9 @@
 #include <string.h>
 
 static bool plugin_meets_its_mpi(const char **reason_p);
+static const void *plugin_get_extension(const char *id);
+static int32_t plugin_offer_describe(const char *protocol, const char *device, char *text,
+                                     uint64_t size);
 
 /* Where the one plugin is not built, its protocols are found by the other one's name. */
 static const char *const plugin_names[] = {MPI_PLUGIN_NAME, "mpi", NULL};
@@ -26,7 +29,7 @@ static struct na_plugin plugin = {
     .initialize = mpi_class_initialize,
     .finalize = mpi_class_finalize,
     KIT_MSG_FUNCTIONS,
-    .get_extension = kit_remote_get_extension,
+    .get_extension = plugin_get_extension,
     .addr_lookup = mpi_addr_lookup,
     KIT_REMOTE_FUNCTIONS,
     .put = kit_msg_put,
@@ -70,4 +73,29 @@ static bool plugin_meets_its_mpi(const char **reason_p)
                     text);
     *reason_p = reason;
     return false;
+}
+
+static const void *plugin_get_extension(const char *id)
+{
+    static const struct na_plugin_offer_details details = {
+        .extension = {.size = sizeof(details)},
+        .offer_describe = plugin_offer_describe,
+    };
+
+    return strcmp(id, NA_PLUGIN_EXT_OFFER_DETAILS) == 0 ? &details : kit_remote_get_extension(id);
+}
+
+/* MPI says its version before it is initialized, with what else it has to say behind a comma. */
+static int32_t plugin_offer_describe(const char *protocol, const char *device, char *text,
+                                     uint64_t size)
+{
+    char version[MPI_MAX_LIBRARY_VERSION_STRING + 1] = "";
+    int length = 0;
+
+    (void) protocol;
+    (void) device;
+    (void) MPI_Get_library_version(version, &length);
+    (void) snprintf(text, size, "%.*s; emulated RMA; registration: none",
+                    (int) strcspn(version, ",\n"), version);
+    return NA_PLUGIN_SUCCESS;
 }

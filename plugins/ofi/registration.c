@@ -10,6 +10,7 @@
 /* Keys that were taken by chance: try others. */
 #define OFI_KEY_ATTEMPTS 16
 
+static const char *registration_fault(int error);
 static int ofi_memory_try_read_only(struct na_plugin_class *na_class, struct fi_mr_attr *attr,
                                     struct fid_mr **mr_p);
 static int ofi_memory_try(struct na_plugin_class *na_class, struct fi_mr_attr *attr,
@@ -33,12 +34,26 @@ int32_t ofi_memory_register(struct na_plugin_class *na_class, const void *base, 
     if (error != 0) {
         OFI_LOG_ERROR("provider '%s' does not register %llu bytes at %p (%s)",
                       na_class->info->fabric_attr->prov_name, (unsigned long long) length, base,
-                      error == -FI_EFAULT ? "not mapped, or mapped read-only and shared"
-                                          : fi_strerror(-error));
+                      registration_fault(-error));
         *mr_p = NULL;
         return ofi_status(-error);
     }
     return ofi_memory_activate(na_class, *mr_p);
+}
+
+/* What is registered is locked in memory. */
+static const char *registration_fault(int error)
+{
+    switch (error) {
+    case FI_EFAULT:
+        return "not mapped, or mapped read-only and shared";
+    case FI_ENOMEM:
+    case FI_EAGAIN:
+    case FI_EPERM:
+        return "no memory can be locked; is the limit of it (ulimit -l) too low?";
+    default:
+        return fi_strerror(error);
+    }
 }
 
 /*

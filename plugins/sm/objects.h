@@ -16,6 +16,7 @@
 #include "na_plugin_counters.h"
 #include "na_plugin_mem_segments.h"
 #include "na_plugin_multi_recv.h"
+#include "na_plugin_offer_details.h"
 #include "na_plugin_peer_events.h"
 
 #define SM_PLUGIN_NAME      "sm"

@@ -3,10 +3,14 @@
 
 #include "sm.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 static int32_t sm_enumerate(const char *protocol, na_plugin_offer_fn report, void *arg);
+static int32_t sm_offer_describe(const char *protocol, const char *device, char *text,
+                                 uint64_t size);
 static const void *sm_get_extension(const char *id);
 
 static const char *const sm_class_names[] = {"na", NULL};
@@ -92,8 +96,27 @@ static int32_t sm_enumerate(const char *protocol, na_plugin_offer_fn report, voi
     return report(arg, &offer);
 }
 
+static int32_t sm_offer_describe(const char *protocol, const char *device, char *text,
+                                 uint64_t size)
+{
+    struct utsname system;
+
+    (void) protocol;
+    (void) device;
+    (void) snprintf(text, size, "Linux %s; native RMA by cross-memory attach; registration: none",
+                    uname(&system) == 0 ? system.release : "of an unknown version");
+    return NA_PLUGIN_SUCCESS;
+}
+
 static const void *sm_get_extension(const char *id)
 {
+    static const struct na_plugin_offer_details details = {
+        .extension = {.size = sizeof(details)},
+        .offer_describe = sm_offer_describe,
+    };
+
+    if (strcmp(id, NA_PLUGIN_EXT_OFFER_DETAILS) == 0)
+        return &details;
     if (strcmp(id, NA_PLUGIN_EXT_MULTI_RECV) == 0)
         return &sm_multi_recv_extension;
     if (strcmp(id, NA_PLUGIN_EXT_MEM_SEGMENTS) == 0)

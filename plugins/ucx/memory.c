@@ -83,7 +83,8 @@ int32_t ucx_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
         status = UCS_OK;
     }
     if (status != UCS_OK) {
-        UCX_LOG_ERROR("UCX does not register %llu bytes at %p: %s (%s)",
+        UCX_LOG_ERROR("UCX does not register %llu bytes at %p: %s (%s); is the limit of locked "
+                      "memory (ulimit -l) too low?",
                       (unsigned long long) mem->region.length,
                       (void *) (uintptr_t) mem->region.base, ucs_status_string(status),
                       ucx_log_last());

@@ -29,7 +29,7 @@ check() {
     (cd /tmp && timeout -k 5 "$limit" bash -c '"$@"' check "$@") >/tmp/out 2>&1 || status=$?
     case $status in
     0) echo "ok $name, $((SECONDS - start)) s" ;;
-    77) echo "ok $name # skipped" ;;
+    77) echo "ok $name # skipped: $(grep -im 1 skip /tmp/out)" ;;
     *)
         failures=$((failures + 1))
         echo "not ok $name: status $status after $((SECONDS - start)) s"

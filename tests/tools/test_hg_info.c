@@ -164,9 +164,11 @@ static void fails_with_a_reason_when_nothing_can_be_opened(void **state)
 static void checks_that_what_is_opened_moves_data(void **state)
 {
     static const char *const lines[] = {"ok      open ",
+                                        "\nok      message to itself, ",
                                         "\nok      RPC to itself, ",
                                         "\nok      pull from itself, ",
                                         "\nok      push to itself, ",
+                                        "\nok      message to a child, ",
                                         "\nok      RPC to a child, ",
                                         "\nok      pull from a child, ",
                                         "\nok      push to a child, "};

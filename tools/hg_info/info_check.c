@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether an init string works: both ends have one RPC, whose target moves the origin's memory. */
+/*
+ * Whether an init string works: a message, which is an RPC without a response, an RPC, and RPCs
+ * whose target moves the origin's memory.
+ */
 
 #include "hg_info/info_check.h"
 
@@ -20,12 +23,16 @@
 #define CHECK_SIZE     ((hg_size_t) 1 << 20)
 #define CHECK_LIMIT_MS 20000 /* for each step; a device that connects slowly takes some seconds */
 #define CHECK_REPEATS  3     /* of each step: some things fail the second time only */
-#define CHECK_NONE     0
-#define CHECK_PULL     1
-#define CHECK_PUSH     2
+
+enum check_what {
+    CHECK_MESSAGE,
+    CHECK_RPC,
+    CHECK_PULL,
+    CHECK_PUSH,
+};
 
 MERCURY_GEN_PROC(check_in_t, ((uint32_t) (what))((hg_bulk_t) (bulk)))
-MERCURY_GEN_PROC(check_out_t, ((int32_t) (ret))((uint32_t) (is_right)))
+MERCURY_GEN_PROC(check_out_t, ((int32_t) (ret))((uint32_t) (is_right))((uint32_t) (messages)))
 
 /* One side: an endpoint, and the memory that its transfers move. */
 struct check_end {
@@ -33,6 +40,8 @@ struct check_end {
     hg_class_t *hg_class;
     hg_context_t *context;
     hg_id_t id;
+    hg_id_t message_id;
+    uint32_t messages; /* that have come */
     unsigned char *memory;
 };
 
@@ -58,6 +67,9 @@ static bool check_peer(struct check_end *end, const char *address, const char *w
 static hg_return_t check_step(struct check_end *end, hg_addr_t peer, uint32_t what);
 static hg_return_t check_forward(struct check_end *end, hg_handle_t handle, check_in_t *in);
 static hg_return_t check_answered(const struct hg_cb_info *info);
+static hg_return_t check_sent(const struct hg_cb_info *info);
+static struct check_end *check_end_of(hg_handle_t handle);
+static hg_return_t check_count(hg_handle_t handle);
 static hg_return_t check_handler(hg_handle_t handle);
 static hg_return_t check_begin(struct check_request *request);
 static hg_return_t check_moved(const struct hg_cb_info *info);
@@ -136,6 +148,10 @@ static bool check_open(struct check_end *end, const char *init, bool says)
     }
     end->id =
         MERCURY_REGISTER(end->hg_class, "hg_info_check", check_in_t, check_out_t, check_handler);
+    end->message_id = MERCURY_REGISTER(end->hg_class, "hg_info_message", void, void, check_count);
+    (void) HG_Registered_disable_response(end->hg_class, end->message_id, true);
+    (void) HG_Register_data(end->hg_class, end->message_id, end, NULL);
+    (void) HG_Register_data(end->hg_class, end->id, end, NULL);
     if (says)
         printf("ok      open %s+%s\n", NA_Get_class_name(end->na_class),
                NA_Get_class_protocol(end->na_class));
@@ -156,7 +172,7 @@ static void check_close(struct check_end *end)
 /* All steps with one peer; those behind one that fails are tried, too. */
 static bool check_peer(struct check_end *end, const char *address, const char *who)
 {
-    static const char *const names[] = {"RPC to", "pull from", "push to"};
+    static const char *const names[] = {"message to", "RPC to", "pull from", "push to"};
     uint64_t since = tool_clock_ns();
     hg_addr_t peer = HG_ADDR_NULL;
     hg_return_t ret = HG_Addr_lookup2(end->hg_class, address, &peer);
@@ -164,7 +180,7 @@ static bool check_peer(struct check_end *end, const char *address, const char *w
 
     if (ret != HG_SUCCESS)
         return check_say("lookup of", who, ret, since);
-    for (uint32_t what = CHECK_NONE; what <= CHECK_PUSH; what++) {
+    for (uint32_t what = CHECK_MESSAGE; what <= CHECK_PUSH; what++) {
         since = tool_clock_ns();
         for (int i = 0; i < CHECK_REPEATS && (i == 0 || ret == HG_SUCCESS); i++)
             ret = check_step(end, peer, what);
@@ -174,7 +190,7 @@ static bool check_peer(struct check_end *end, const char *address, const char *w
     return works;
 }
 
-/* The target pulls the memory of this side, or pushes to it. */
+/* Of two the target pulls the memory of this side, or pushes to it. */
 static hg_return_t check_step(struct check_end *end, hg_addr_t peer, uint32_t what)
 {
     check_in_t in = {.what = what, .bulk = HG_BULK_NULL};
@@ -186,11 +202,12 @@ static hg_return_t check_step(struct check_end *end, hg_addr_t peer, uint32_t wh
     memset(end->memory, 0, CHECK_SIZE);
     if (what == CHECK_PULL)
         check_fill(end->memory, what);
-    if (what != CHECK_NONE)
+    if (what == CHECK_PULL || what == CHECK_PUSH)
         ret = HG_Bulk_create(end->hg_class, 1, &memory, &size,
                              what == CHECK_PULL ? HG_BULK_READ_ONLY : HG_BULK_WRITE_ONLY, &in.bulk);
     if (ret == HG_SUCCESS)
-        ret = HG_Create(end->context, peer, end->id, &handle);
+        ret = HG_Create(end->context, peer, what == CHECK_MESSAGE ? end->message_id : end->id,
+                        &handle);
     if (ret == HG_SUCCESS)
         ret = check_forward(end, handle, &in);
     if (ret == HG_SUCCESS && what == CHECK_PUSH && !check_is_right(end->memory, what))
@@ -205,7 +222,9 @@ static hg_return_t check_forward(struct check_end *end, hg_handle_t handle, chec
     uint64_t until = tool_clock_ns() + (uint64_t) CHECK_LIMIT_MS * 1000000;
     struct check_call call = {0};
     bool is_late = false;
-    hg_return_t ret = HG_Forward(handle, check_answered, &call, in);
+    const bool is_message = in->what == CHECK_MESSAGE;
+    hg_return_t ret =
+        HG_Forward(handle, is_message ? check_sent : check_answered, &call, is_message ? NULL : in);
 
     while (ret == HG_SUCCESS && !call.is_done) {
         ret = tool_endpoint_progress(end->context, 100);
@@ -216,9 +235,21 @@ static hg_return_t check_forward(struct check_end *end, hg_handle_t handle, chec
     }
     if (ret == HG_SUCCESS)
         ret = is_late ? HG_TIMEOUT : call.ret;
-    if (ret == HG_SUCCESS)
-        ret = (hg_return_t) call.out.ret;
+    if (ret != HG_SUCCESS || is_message)
+        return ret;
+    if (call.out.messages < CHECK_REPEATS)
+        return HG_PROTOCOL_ERROR; /* they were sent before */
+    ret = (hg_return_t) call.out.ret;
     return ret == HG_SUCCESS && call.out.is_right == 0 ? HG_CHECKSUM_ERROR : ret;
+}
+
+static hg_return_t check_sent(const struct hg_cb_info *info)
+{
+    struct check_call *call = info->arg;
+
+    call->ret = info->ret;
+    call->is_done = true;
+    return HG_SUCCESS;
 }
 
 static hg_return_t check_answered(const struct hg_cb_info *info)
@@ -237,6 +268,19 @@ static hg_return_t check_answered(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
+static struct check_end *check_end_of(hg_handle_t handle)
+{
+    const struct hg_info *info = HG_Get_info(handle);
+
+    return HG_Registered_data(info->hg_class, info->id);
+}
+
+static hg_return_t check_count(hg_handle_t handle)
+{
+    check_end_of(handle)->messages++;
+    return HG_Destroy(handle);
+}
+
 static hg_return_t check_handler(hg_handle_t handle)
 {
     struct check_request *request = calloc(1, sizeof(*request));
@@ -246,9 +290,9 @@ static hg_return_t check_handler(hg_handle_t handle)
         return HG_Destroy(handle);
     request->handle = handle;
     ret = HG_Get_input(handle, &request->in);
-    if (ret == HG_SUCCESS && request->in.what != CHECK_NONE)
+    if (ret == HG_SUCCESS && request->in.what != CHECK_RPC)
         ret = check_begin(request);
-    if (ret != HG_SUCCESS || request->in.what == CHECK_NONE)
+    if (ret != HG_SUCCESS || request->in.what == CHECK_RPC)
         check_respond(request, ret);
     return HG_SUCCESS;
 }
@@ -286,7 +330,11 @@ static hg_return_t check_moved(const struct hg_cb_info *info)
 /* The end of a request. */
 static void check_respond(struct check_request *request, hg_return_t ret)
 {
-    check_out_t out = {.ret = (int32_t) ret, .is_right = 1};
+    check_out_t out = {
+        .ret = (int32_t) ret,
+        .is_right = 1,
+        .messages = check_end_of(request->handle)->messages,
+    };
 
     if (ret == HG_SUCCESS && request->in.what == CHECK_PULL)
         out.is_right = check_is_right(request->memory, CHECK_PULL);
