@@ -95,6 +95,8 @@ static int32_t plugin_offer_describe(const char *protocol, const char *device, c
     (void) protocol;
     (void) device;
     (void) MPI_Get_library_version(version, &length);
+    for (char *tab = strchr(version, '\t'); tab != NULL; tab = strchr(tab, '\t'))
+        *tab = ' ';
     (void) snprintf(text, size, "%.*s; emulated RMA; registration: none",
                     (int) strcspn(version, ",\n"), version);
     return NA_PLUGIN_SUCCESS;

@@ -48,7 +48,7 @@ static void lists_the_sm_plugin_with_all_it_declares(void **state)
     (void) json_object_put(object);
 }
 
-/* Where the plugin was built: how memory is registered, and what moves data. */
+/* How memory is registered, and what moves data. */
 static void says_how_an_offer_moves_data(void **state)
 {
     struct json_object *object, *plugins, *protocols;
@@ -60,24 +60,22 @@ static void says_how_an_offer_moves_data(void **state)
     plugins = tool_json_at(object, "plugins");
     for (size_t i = 0; i < json_object_array_length(plugins); i++) {
         struct json_object *plugin = json_object_array_get_idx(plugins, i);
-        const char *name = tool_json_string(plugin, "name");
 
         protocols = tool_json_at(plugin, "protocols");
         for (size_t k = 0; k < json_object_array_length(protocols); k++) {
             struct json_object *protocol = json_object_array_get_idx(protocols, k), *details;
 
             details = tool_json_at(protocol, "details");
-            if ((strcmp(name, "ofi") != 0 && strcmp(name, "ucx") != 0) ||
-                !json_object_get_boolean(tool_json_at(protocol, "usable"))) {
+            if (!json_object_get_boolean(tool_json_at(protocol, "usable"))) {
                 assert_null(details);
                 continue;
             }
-            assert_non_null(strstr(json_object_get_string(details), " RMA; registration: "));
+            assert_non_null(strstr(json_object_get_string(details), " RMA"));
+            assert_non_null(strstr(json_object_get_string(details), "; registration: "));
             described++;
         }
     }
-    if (described == 0)
-        print_message("left out: neither ofi nor ucx is there\n");
+    assert_true(described > 0);
     (void) json_object_put(object);
 }
 

@@ -9,22 +9,28 @@
 
 #include "msg_state.h"
 
+#define FLOW_AGAIN 64u /* deferred messages */
+
 static void flow_tell(struct msg_peer *peer);
 static void flow_apply(struct msg_peer *peer, bool is_held);
 static void queue_hold(struct msg_peer *peer);
 static void queue_release(struct msg_peer *peer);
 
-/* A message of the peer was deferred, or found no room. */
+/*
+ * A message of the peer was deferred, or found no room. Where more come the peer is told again: it
+ * may have made its connection anew since, under another of our names.
+ */
 void kit_msg_flow_deferred(struct msg_peer *peer)
 {
     struct msg_endpoint *state = peer->endpoint->state;
+    const uint32_t count = state->deferrals.count;
 
     if (kit_likely(state->deferrals.bytes <= state->deferrals.bytes_max / 2 ||
-                   state->deferrals.count < KIT_DEFERRED_MIN / 2) ||
-        peer->is_xoff || peer->base.is_self)
+                   count < KIT_DEFERRED_MIN / 2) ||
+        peer->base.is_self || (peer->is_xoff && count % FLOW_AGAIN != 0))
         return;
+    state->xoff_count += !peer->is_xoff;
     peer->is_xoff = true;
-    state->xoff_count++;
     flow_tell(peer);
 }
 
