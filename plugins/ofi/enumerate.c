@@ -3,6 +3,7 @@
 
 #include "ofi.h"
 
+#include <netdb.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -101,7 +102,7 @@ void ofi_offered(char *text, size_t size)
 
     text[0] = '\0';
     for (const struct fi_info *info = list; info != NULL; info = info->next) {
-        if (ofi_provider_seen(list, info))
+        if (ofi_provider_seen(list, info) || !ofi_provider_opens(info->fabric_attr->prov_name))
             continue;
         used += (size_t) snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "",
                                   info->fabric_attr->prov_name);
@@ -110,6 +111,30 @@ void ofi_offered(char *text, size_t size)
     }
     if (used == 0)
         (void) snprintf(text, size, "nothing");
+}
+
+/* The domains of a protocol, with their addresses where they are of a socket. */
+void ofi_offered_places(const struct ofi_protocol *protocol, char *text, size_t size)
+{
+    const char *last = "";
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (const struct fi_info *info = ofi_enumerate_list(); info != NULL && used < size;
+         info = info->next) {
+        const char *domain = info->domain_attr->name;
+        char host[NI_MAXHOST] = "";
+
+        if (!ofi_protocol_has_provider(protocol, info->fabric_attr->prov_name) ||
+            strcmp(domain, last) == 0)
+            continue;
+        last = domain;
+        if (info->src_addr != NULL)
+            (void) getnameinfo(info->src_addr, (socklen_t) info->src_addrlen, host, sizeof(host),
+                               NULL, 0, NI_NUMERICHOST);
+        used += (size_t) snprintf(text + used, size - used, "%s%s%s%s", used > 0 ? ", " : "",
+                                  domain, host[0] != '\0' ? " at " : "", host);
+    }
 }
 
 /*

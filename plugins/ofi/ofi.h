@@ -308,6 +308,7 @@ extern const struct ofi_protocol ofi_protocols[];
 extern const uint32_t ofi_protocol_count;
 bool ofi_protocol_find(const char *name, struct ofi_protocol *protocol);
 bool ofi_provider_is_listed(const char *provider);
+bool ofi_provider_opens(const char *provider);
 bool ofi_protocol_has_provider(const struct ofi_protocol *protocol, const char *provider);
 bool ofi_is_connected(const struct ofi_protocol *protocol, const struct fi_info *info);
 bool ofi_is_native(const struct ofi_protocol *protocol, const struct fi_info *info);
@@ -327,6 +328,7 @@ int32_t ofi_enumerate(const char *protocol, na_plugin_offer_fn report, void *arg
 int32_t ofi_offer_describe(const char *protocol, const char *device, char *text, uint64_t size);
 void ofi_enumerate_cleanup(void);
 void ofi_offered(char *text, size_t size);
+void ofi_offered_places(const struct ofi_protocol *protocol, char *text, size_t size);
 uint32_t ofi_offered_format(const struct ofi_protocol *protocol);
 bool ofi_offered_domain(const struct ofi_protocol *protocol, const char *domain);
 

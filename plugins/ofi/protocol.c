@@ -148,14 +148,16 @@ static const char *ofi_provider_now(const struct ofi_protocol *protocol)
                : protocol->provider;
 }
 
-/*
- * Whether libfabric's provider is what the protocol means: itself, or under utility layers. verbs
- * under rxd is listed, but cannot be opened.
- */
+/* Whether libfabric's provider is what the protocol means: itself, or under utility layers. */
 bool ofi_protocol_has_provider(const struct ofi_protocol *protocol, const char *provider)
 {
-    return ofi_provider_starts(provider, protocol->provider) &&
-           (!protocol->cm_port || strstr(provider, "ofi_rxd") == NULL);
+    return ofi_provider_starts(provider, protocol->provider) && ofi_provider_opens(provider);
+}
+
+/* verbs under rxd is listed, but cannot be opened. */
+bool ofi_provider_opens(const char *provider)
+{
+    return !ofi_provider_starts(provider, "verbs") || strstr(provider, "ofi_rxd") == NULL;
 }
 
 /* Whether targets move the bytes, over connections. */

@@ -281,7 +281,8 @@ static int32_t ofi_explain_missing(const struct na_plugin_class *na_class,
     } else if (source->domain[0] != '\0') {
         (void) snprintf(where, sizeof(where), " on %s", source->domain);
     }
-    OFI_LOG_ERROR("provider '%s' of libfabric offers nothing%s that fits (%s)", protocol->provider,
-                  where, fi_strerror(error));
+    ofi_offered_places(protocol, offered, sizeof(offered));
+    OFI_LOG_ERROR("provider '%s' of libfabric offers nothing%s that fits (%s); it has: %s",
+                  protocol->provider, where, fi_strerror(error), offered);
     return error == FI_ENODATA ? NA_PLUGIN_NODEV : ofi_status(error);
 }

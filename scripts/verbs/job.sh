@@ -78,7 +78,8 @@ check_addresses() {
     check "ofi+verbs at an address of another one" 20 fails hg_info --listen --init ofi+verbs://127.0.0.1:7010
     check "ofi+verbs at an address of another one, IPv6" 20 fails hg_info --listen --init 'ofi+verbs://[::1]:7014'
     check "ofi+verbs without a host" 60 tells_absence ofi+verbs 10.7.0.77:7000
-    check "ofi+verbs offers nothing that cannot be opened" 20 offers_no rxe0-dgram
+    check "ofi+verbs offers nothing that cannot be opened" 20 offers_no 'rxe0-dgram\|verbs;ofi_rxd'
+    check "ofi+verbs names the addresses that there are" 20 names_addresses
     check "ofi+verbs is described" 20 is_described
 }
 
@@ -96,10 +97,15 @@ offers_no() {
     hg_info >/tmp/offers && grep -q rxe0 /tmp/offers && ! grep "$1" /tmp/offers
 }
 
+names_addresses() {
+    hg_info --check ofi+verbs://127.0.0.1:7010 2>&1 | tee /tmp/named
+    grep -q 'it has: rxe0 at 10.7.0.1' /tmp/named
+}
+
 is_described() {
     hg_info | grep -A 1 'verbs on rxe0' | grep 'native RMA; registration: FI_MR_'
 }
-export -f listens tells_absence offers_no is_described
+export -f listens tells_absence offers_no names_addresses is_described
 
 # Usage: copy <fabric>; a file of several pieces, to another process.
 copy() {
