@@ -226,7 +226,7 @@ static int32_t ofi_report_rest(const struct fi_info *list, na_plugin_offer_fn re
         struct ofi_protocol protocol;
 
         if (ofi_provider_is_listed(name) || ofi_provider_seen(list, info) ||
-            !ofi_protocol_find(name, &protocol))
+            !ofi_provider_opens(name) || !ofi_protocol_find(name, &protocol))
             continue;
         protocol.priority = 0;
         ret = ofi_report_protocol(&protocol, list, report, arg);

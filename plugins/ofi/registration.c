@@ -48,8 +48,6 @@ static const char *registration_fault(int error)
     case FI_EFAULT:
         return "not mapped, or mapped read-only and shared";
     case FI_ENOMEM:
-    case FI_EAGAIN:
-    case FI_EPERM:
         return "no memory can be locked; is the limit of it (ulimit -l) too low?";
     default:
         return fi_strerror(error);

@@ -144,8 +144,7 @@ static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tl
         na_class->rma_choice = UCX_RMA_MESSAGES;
     if (kit_init_encrypts(init) || is_asked)
         na_class->wants_keys = false;
-    na_class->is_native = na_class->wants_keys && na_class->has_hardware && !has_others &&
-                          na_class->rma_choice == UCX_RMA_UCP;
+    na_class->is_native = na_class->wants_keys && na_class->has_hardware && !has_others;
     na_class->may_attach = ucx_protocol_has(tls, "cma") && (na_class->rma_choice == UCX_RMA_AUTO ||
                                                             na_class->rma_choice == UCX_RMA_COPY);
     if (na_class->may_attach && na_class->rma_choice == UCX_RMA_AUTO && !is_asked)

@@ -324,8 +324,8 @@ static ucs_status_t link_endpoint_create(struct ucx_link *link, const struct ucx
 
 /*
  * UCP does puts and gets over any transport, but where no lane can, by software of its own. A
- * rendezvous is of use where a lane reads the other side's memory, and between sockets whose
- * segments are small; elsewhere what is eager can be taken back.
+ * rendezvous lets a device into the memory of the piece, which its peer may not write, say; so it
+ * is for shared memory, and for sockets whose segments are small. What is eager can be taken back.
  */
 static void link_lanes_find(struct ucx_link *link)
 {
@@ -339,8 +339,7 @@ static void link_lanes_find(struct ucx_link *link)
     link->is_stream = !link->is_shared && na_class->has_segments;
     link->is_native = na_class->wants_keys &&
                       (na_class->rma_choice == UCX_RMA_UCP || end_has_lane(&link->end, native));
-    link->is_eager = link->is_stream ||
-                     (!link->is_shared && !link->is_native && !end_has_lane(&link->end, sockets));
+    link->is_eager = link->is_stream || (!link->is_shared && !end_has_lane(&link->end, sockets));
 }
 
 /* UCX tells people only which lanes an endpoint has, so that is what is read here. */
@@ -383,8 +382,8 @@ static void link_data_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 void ucx_link_data_broke(struct ucx_link *link, ucs_status_t status)
 {
     if (!link->is_data_broken && link->phase == UCX_LINK_READY)
-        UCX_LOG_INFO("the device refused an access to memory of %s, or by it (%s): data go in "
-                     "messages from now on",
+        UCX_LOG_INFO("the endpoint for data to %s broke (%s), as after an access that the device "
+                     "refuses: its data go in messages from now on",
                      link->name, ucs_status_string(status));
     link->is_data_broken = true;
     ucx_link_trouble(link);

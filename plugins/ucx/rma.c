@@ -77,7 +77,12 @@ int32_t ucx_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
         transfer->is_native = rma->local->mem != NULL && rma->remote->packed_size != 0 &&
                               !link_may_copy(link, &rma->local->region, &rma->remote->region) &&
                               link->data.ep != NULL && !link->is_data_broken;
-        ret = transfer->is_native ? ucx_native_start(transfer) : kit_remote_start(endpoint, rma);
+        if (transfer->is_native)
+            ret = ucx_native_start(transfer);
+    }
+    if (ret == NA_PLUGIN_OPNOTSUPPORTED) {
+        transfer->is_native = false;
+        ret = kit_remote_start(endpoint, rma);
     }
     ucx_leave();
     return ret;

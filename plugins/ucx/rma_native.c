@@ -11,6 +11,7 @@ static void native_flush(struct ucx_request *request);
 static void native_flushed(void *request, ucs_status_t status, void *arg);
 static void native_end(struct ucx_request *request, ucs_status_t status);
 
+/* NA_PLUGIN_OPNOTSUPPORTED: the engine has to do it. */
 int32_t ucx_native_start(struct ucx_transfer *transfer)
 {
     const struct kit_msg_rma *rma = transfer->rma;
@@ -43,7 +44,8 @@ int32_t ucx_native_start(struct ucx_transfer *transfer)
         started = ucp_get_nbx(link->data.ep, local, rma->length, remote, rkey, &param);
     if (UCS_PTR_IS_ERR(started)) {
         ucx_request_put(request);
-        return ucx_status(UCS_PTR_STATUS(started));
+        ucx_link_data_broke(link, UCS_PTR_STATUS(started));
+        return NA_PLUGIN_OPNOTSUPPORTED;
     }
     if (started == NULL)
         native_done(NULL, UCS_OK, request);

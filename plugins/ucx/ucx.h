@@ -218,7 +218,7 @@ struct na_plugin_class {
     bool is_busy;
     bool is_attentive; /* the sockets are to be looked at in the next poll */
     bool has_hardware; /* a lane of RDMA is possible */
-    bool is_native;    /* and nothing else, for any memory: targets have no part in transfers */
+    bool is_native;    /* and nothing else: targets have no part in memory to read and write */
     bool wants_keys;   /* handles carry UCP's remote keys */
     bool has_segments; /* those of sockets are large enough for an eager piece */
     ucp_datatype_t piece;

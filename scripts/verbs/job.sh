@@ -50,6 +50,7 @@ job_smoke() {
     check "$1 pull" 60 hg_perf bulk --init "$1" --seconds 0.5
     check "$1 push" 60 hg_perf bulk --push --init "$1" --seconds 0.5
     check "$1 copy" 60 copy "$1"
+    check "$1 hg_info --check" 60 hg_info --check "$1"
     case $1 in
     ofi+verbs) check_addresses ;;
     ucx+ud) check "$1 and a device whose addresses change" 30 stays_silent "$1" ;;
@@ -118,7 +119,7 @@ export -f copy
 job_some() {
     case $1 in
     ofi+verbs) run_tests "$1" hg/test_hg_{forward,revoked} bulk/test_bulk_transfer ;;
-    ucx+rc) run_tests "$1" hg/test_hg_{forward,revoked} bulk/test_bulk_transfer transport/test_transport_messages ;;
+    ucx+rc) run_tests "$1" hg/test_hg_{forward,revoked} bulk/test_bulk_transfer transport/test_transport_{messages,rma} ;;
     ucx+ud) run_tests "$1" bulk/test_bulk_transfer ;;
     esac
 }

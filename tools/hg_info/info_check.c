@@ -190,7 +190,10 @@ static bool check_peer(struct check_end *end, const char *address, const char *w
     return works;
 }
 
-/* Of two the target pulls the memory of this side, or pushes to it. */
+/*
+ * Of two the target pulls the memory of this side, or pushes to it. It is memory with both rights:
+ * devices move that where they move any.
+ */
 static hg_return_t check_step(struct check_end *end, hg_addr_t peer, uint32_t what)
 {
     check_in_t in = {.what = what, .bulk = HG_BULK_NULL};
@@ -203,8 +206,7 @@ static hg_return_t check_step(struct check_end *end, hg_addr_t peer, uint32_t wh
     if (what == CHECK_PULL)
         check_fill(end->memory, what);
     if (what == CHECK_PULL || what == CHECK_PUSH)
-        ret = HG_Bulk_create(end->hg_class, 1, &memory, &size,
-                             what == CHECK_PULL ? HG_BULK_READ_ONLY : HG_BULK_WRITE_ONLY, &in.bulk);
+        ret = HG_Bulk_create(end->hg_class, 1, &memory, &size, HG_BULK_READWRITE, &in.bulk);
     if (ret == HG_SUCCESS)
         ret = HG_Create(end->context, peer, what == CHECK_MESSAGE ? end->message_id : end->id,
                         &handle);
@@ -312,8 +314,7 @@ static hg_return_t check_begin(struct check_request *request)
         return HG_NOMEM;
     if (!is_pull)
         check_fill(request->memory, CHECK_PUSH);
-    ret = HG_Bulk_create(info->hg_class, 1, &memory, &size,
-                         is_pull ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY, &request->bulk);
+    ret = HG_Bulk_create(info->hg_class, 1, &memory, &size, HG_BULK_READWRITE, &request->bulk);
     if (ret != HG_SUCCESS)
         return ret;
     return HG_Bulk_transfer(info->context, check_moved, request,

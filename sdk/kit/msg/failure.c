@@ -107,6 +107,7 @@ void kit_msg_peer_changed(struct msg_peer *peer)
     }
     if (peer->source != peer->base.canonical)
         kit_msg_recv_rematch(peer);
+    kit_msg_flow_tell_again(peer);
 }
 
 /* Wakes a sleeper, as a completion does. */
@@ -172,6 +173,7 @@ static void peer_sweep(struct msg_peer *peer)
         return;
     msg_peer_close(peer);
     kit_msg_parts_drop(peer);
-    kit_msg_flow_reset(peer);
+    kit_msg_flow_forget(peer);
+    kit_msg_flow_follow(peer, &peer->base);
     kit_peer_free(&peer->base);
 }

@@ -9,28 +9,24 @@
 
 #include "msg_state.h"
 
-#define FLOW_AGAIN 64u /* deferred messages */
-
 static void flow_tell(struct msg_peer *peer);
 static void flow_apply(struct msg_peer *peer, bool is_held);
+static void flow_set(struct msg_peer *peer, bool is_held);
 static void queue_hold(struct msg_peer *peer);
 static void queue_release(struct msg_peer *peer);
 
-/*
- * A message of the peer was deferred, or found no room. Where more come the peer is told again: it
- * may have made its connection anew since, under another of our names.
- */
+/* A message of the peer was deferred, or found no room. */
 void kit_msg_flow_deferred(struct msg_peer *peer)
 {
     struct msg_endpoint *state = peer->endpoint->state;
-    const uint32_t count = state->deferrals.count;
 
     if (kit_likely(state->deferrals.bytes <= state->deferrals.bytes_max / 2 ||
-                   count < KIT_DEFERRED_MIN / 2) ||
-        peer->base.is_self || (peer->is_xoff && count % FLOW_AGAIN != 0))
+                   state->deferrals.count < KIT_DEFERRED_MIN / 2) ||
+        peer->is_xoff || peer->base.is_self)
         return;
-    state->xoff_count += !peer->is_xoff;
     peer->is_xoff = true;
+    peer->has_flow = true;
+    state->xoff_count++;
     flow_tell(peer);
 }
 
@@ -78,26 +74,42 @@ void kit_msg_flow_act(struct msg_peer *peer)
 /* The connection is another one, and neither side knows what was said before. */
 void kit_msg_flow_reset(struct msg_peer *peer)
 {
+    kit_msg_flow_forget(peer);
+    peer->flow_received = MSG_FLOW_NONE;
+    if (peer->is_held)
+        queue_release(peer);
+}
+
+/*
+ * The peer may have another name for us under which it waits for XON, which may have been lost: it
+ * is told as soon as it has introduced itself again.
+ */
+void kit_msg_flow_tell_again(struct msg_peer *peer)
+{
+    if (kit_unlikely(peer->has_flow))
+        flow_tell(peer);
+}
+
+/* Nothing is to be told to the peer any more. */
+void kit_msg_flow_forget(struct msg_peer *peer)
+{
     if (peer->is_xoff)
         peer->endpoint->state->xoff_count--;
     peer->is_xoff = false;
     peer->base.pending &= ~KIT_PENDING_FLOW;
-    peer->flow_received = MSG_FLOW_NONE;
-    if (peer->is_held)
-        flow_apply(peer, false);
 }
 
-/* Another object stands for the peer's process. */
-void kit_msg_flow_follow(struct msg_peer *peer)
+/* Another object stands for the peer's process, whose word it follows. */
+void kit_msg_flow_follow(struct msg_peer *peer, struct kit_peer *source)
 {
-    const struct msg_peer *source = (const struct msg_peer *) (const void *) peer->source;
+    struct msg_peer *old = (struct msg_peer *) (void *) peer->source;
+    struct msg_peer *new = (struct msg_peer *) (void *) source;
 
-    if (peer->is_held == source->is_held)
-        return;
-    if (source->is_held)
-        queue_hold(peer);
-    else
-        queue_release(peer);
+    old->followers -= old != peer;
+    new->followers += new != peer;
+    peer->source = source;
+    if (peer->is_held != new->is_held)
+        flow_set(peer, new->is_held);
 }
 
 static void flow_tell(struct msg_peer *peer)
@@ -110,23 +122,31 @@ static void flow_tell(struct msg_peer *peer)
     kit_peer_mark(&peer->base);
 }
 
-/* Whatever names we call the process by. */
+/* Whatever names we call the process by: mostly one. */
 static void flow_apply(struct msg_peer *peer, bool is_held)
 {
     struct msg_endpoint *state = peer->endpoint->state;
+    struct msg_peer *source = (struct msg_peer *) (void *) peer->source;
 
     MSG_LOG_DEBUG(peer->endpoint, "peer %s %s", peer->base.name,
                   is_held ? "has no room: unexpected messages to it wait" : "has room again");
-    for (uint32_t i = 0; i < state->session.slot_count; i++) {
+    flow_set(source, is_held);
+    for (uint32_t i = 0; source->followers != 0 && i < state->session.slot_count; i++) {
         struct msg_peer *same = msg_peer_at(state, i);
 
-        if (same == NULL || same->source != peer->source || same->is_held == is_held)
-            continue;
-        if (is_held)
-            queue_hold(same);
-        else
-            queue_release(same);
+        if (same != NULL && same->source == peer->source)
+            flow_set(same, is_held);
     }
+}
+
+static void flow_set(struct msg_peer *peer, bool is_held)
+{
+    if (peer->is_held == is_held)
+        return;
+    if (is_held)
+        queue_hold(peer);
+    else
+        queue_release(peer);
 }
 
 /* But for a message of which a part has left. */

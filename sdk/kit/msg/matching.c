@@ -122,8 +122,7 @@ void kit_msg_recv_rematch(struct msg_peer *peer)
     struct msg_endpoint *state = peer->endpoint->state;
     struct kit_link moved;
 
-    peer->source = peer->base.canonical;
-    kit_msg_flow_follow(peer);
+    kit_msg_flow_follow(peer, peer->base.canonical);
     kit_list_init(&moved);
     for (uint32_t id = 0; id < state->max_contexts; id++) {
         struct kit_match *match = &state->contexts[id].match;

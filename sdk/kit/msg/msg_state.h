@@ -164,6 +164,8 @@ struct msg_peer {
     struct kit_link held;    /* unexpected messages that the peer has no room for (flow.c) */
     bool is_held;            /* it said so, under any of its names */
     bool is_xoff;            /* it was told so */
+    bool has_flow;           /* it was told so at any time */
+    uint32_t followers;      /* other peers whose source it is */
     uint32_t flow_received;  /* a msg_flow that is not acted on yet */
     struct msg_out *stalled; /* a frame that the fabric had no room for */
     uint32_t part;           /* bytes of the first of the queue in the frame that is to be sent */
@@ -465,7 +467,9 @@ void kit_msg_flow_add(struct msg_out *out, struct msg_peer *peer);
 void kit_msg_flow_received(struct msg_peer *peer, uint32_t flow);
 void kit_msg_flow_act(struct msg_peer *peer);
 void kit_msg_flow_reset(struct msg_peer *peer);
-void kit_msg_flow_follow(struct msg_peer *peer);
+void kit_msg_flow_tell_again(struct msg_peer *peer);
+void kit_msg_flow_forget(struct msg_peer *peer);
+void kit_msg_flow_follow(struct msg_peer *peer, struct kit_peer *source);
 
 /* Whether the peer is to be told now. */
 static inline bool kit_msg_flow_is_due(const struct msg_peer *peer)
