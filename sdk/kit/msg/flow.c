@@ -64,10 +64,11 @@ void kit_msg_flow_received(struct msg_peer *peer, uint32_t flow)
 
 void kit_msg_flow_act(struct msg_peer *peer)
 {
+    const struct msg_peer *source = (const struct msg_peer *) (const void *) peer->source;
     const bool is_held = peer->flow_received == MSG_FLOW_XOFF;
 
     peer->flow_received = MSG_FLOW_NONE;
-    if (peer->is_held != is_held)
+    if (peer->is_held != is_held || source->followers != 0)
         flow_apply(peer, is_held);
 }
 
