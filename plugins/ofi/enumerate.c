@@ -116,24 +116,21 @@ void ofi_offered(char *text, size_t size)
 /* The domains of a protocol, with their addresses where they are of a socket. */
 void ofi_offered_places(const struct ofi_protocol *protocol, char *text, size_t size)
 {
-    const char *last = "";
+    const struct fi_info *list = ofi_enumerate_list();
     size_t used = 0;
 
     text[0] = '\0';
-    for (const struct fi_info *info = ofi_enumerate_list(); info != NULL && used < size;
-         info = info->next) {
-        const char *domain = info->domain_attr->name;
+    for (const struct fi_info *info = list; info != NULL && used < size; info = info->next) {
         char host[NI_MAXHOST] = "";
 
         if (!ofi_protocol_has_provider(protocol, info->fabric_attr->prov_name) ||
-            strcmp(domain, last) == 0)
+            ofi_info_seen(list, info, protocol))
             continue;
-        last = domain;
         if (info->src_addr != NULL)
             (void) getnameinfo(info->src_addr, (socklen_t) info->src_addrlen, host, sizeof(host),
                                NULL, 0, NI_NUMERICHOST);
         used += (size_t) snprintf(text + used, size - used, "%s%s%s%s", used > 0 ? ", " : "",
-                                  domain, host[0] != '\0' ? " at " : "", host);
+                                  info->domain_attr->name, host[0] != '\0' ? " at " : "", host);
     }
 }
 

@@ -81,6 +81,15 @@ static void fill(struct na_plugin_class *node, int64_t bytes)
     deferrals->count = bytes > 0 ? deferrals->count + FILLED : deferrals->count - FILLED;
 }
 
+/* One message is sent to b, and finds so many bytes deferred that a holds what comes next. */
+static void stream_hold(struct stream *stream, struct sim_pair *pair)
+{
+    fill(pair->b, MSG_DEFERRED_BYTES / 2);
+    stream_send(stream, pair->ca, pair->b_at_a, 1);
+    sim_poll(pair->ca, pair->cb, 20);
+    assert_true(msg_peer_of(pair->b_at_a)->is_held);
+}
+
 /* A sender whose peer has no room holds its messages, and sends them when there is room. */
 static void test_held(void **state)
 {
@@ -88,10 +97,7 @@ static void test_held(void **state)
     const struct msg_peer *peer = msg_peer_of(pair->b_at_a);
     struct stream *stream = stream_new();
 
-    fill(pair->b, MSG_DEFERRED_BYTES / 2);
-    stream_send(stream, pair->ca, pair->b_at_a, 1);
-    sim_poll(pair->ca, pair->cb, 20);
-    assert_true(peer->is_held);
+    stream_hold(stream, pair);
     assert_int_equal(pair->b->endpoint.state->xoff_count, 1);
     stream_send(stream, pair->ca, pair->b_at_a, COUNT - 1);
     sim_poll(pair->ca, pair->cb, 20);
@@ -180,9 +186,7 @@ static void test_cancel(void **state)
     struct sim_pair *pair = *state;
     struct stream *stream = stream_new();
 
-    fill(pair->b, MSG_DEFERRED_BYTES / 2);
-    stream_send(stream, pair->ca, pair->b_at_a, 1);
-    sim_poll(pair->ca, pair->cb, 20);
+    stream_hold(stream, pair);
     stream_send(stream, pair->ca, pair->b_at_a, 3);
     assert_int_equal(kit_msg_cancel(pair->ca, &stream->sends[2]), 0);
     assert_int_equal(stream->sends[2].completions, 1);
@@ -201,9 +205,7 @@ static void test_restart(void **state)
     struct sim_pair *pair = *state;
     struct stream *stream = stream_new(), *anew = stream_new();
 
-    fill(pair->b, MSG_DEFERRED_BYTES / 2);
-    stream_send(stream, pair->ca, pair->b_at_a, 1);
-    sim_poll(pair->ca, pair->cb, 20);
+    stream_hold(stream, pair);
     stream_send(stream, pair->ca, pair->b_at_a, 1);
     kit_msg_addr_free(pair->b, pair->a_at_b);
     fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES / 2));
@@ -230,9 +232,7 @@ static void test_sender_forgotten(void **state)
     struct sim_pair *pair = *state;
     struct stream *stream = stream_new(), *anew = stream_new();
 
-    fill(pair->b, MSG_DEFERRED_BYTES / 2);
-    stream_send(stream, pair->ca, pair->b_at_a, 1);
-    sim_poll(pair->ca, pair->cb, 20);
+    stream_hold(stream, pair);
     stream_send(stream, pair->ca, pair->b_at_a, 1);
     kit_msg_lock(&pair->b->endpoint);
     kit_peer_failed(&msg_peer_of(pair->a_at_b)->base, NA_PLUGIN_HOSTUNREACH, "the test says so");
@@ -262,9 +262,7 @@ static void test_second_name(void **state)
     struct stream *stream = stream_new();
     struct sim_op other = {0};
 
-    fill(pair->b, MSG_DEFERRED_BYTES / 2);
-    stream_send(stream, pair->ca, pair->b_at_a, 1);
-    sim_poll(pair->ca, pair->cb, 20);
+    stream_hold(stream, pair);
     stream_send(stream, pair->ca, pair->b_at_a, 1);
     assert_int_equal(kit_msg_send_expected(pair->ca, &other, "x", 2, NULL, alias, 0, 9), 0);
     sim_poll(pair->ca, pair->cb, 50);
@@ -293,10 +291,7 @@ static void test_name_fails(void **state)
 
     assert_int_equal(kit_msg_send_expected(pair->ca, &other, "x", 2, NULL, alias, 0, 9), 0);
     sim_poll(pair->ca, pair->cb, 50);
-    fill(pair->b, MSG_DEFERRED_BYTES / 2);
-    stream_send(stream, pair->ca, pair->b_at_a, 1);
-    sim_poll(pair->ca, pair->cb, 20);
-    assert_true(msg_peer_of(pair->b_at_a)->is_held);
+    stream_hold(stream, pair);
     assert_true(msg_peer_of(alias)->is_held);
     stream_send(stream, pair->ca, pair->b_at_a, 1);
     kit_msg_lock(&pair->a->endpoint);
@@ -335,10 +330,7 @@ static void test_forgotten(void **state)
         _exit(0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     msg_peer_of(pair->b_at_a)->base.pid = (uint32_t) pid;
-    fill(pair->b, MSG_DEFERRED_BYTES / 2);
-    stream_send(stream, pair->ca, pair->b_at_a, 1);
-    sim_poll(pair->ca, pair->cb, 20);
-    assert_true(msg_peer_of(pair->b_at_a)->is_held);
+    stream_hold(stream, pair);
     kit_msg_addr_free(pair->a, pair->b_at_a);
     for (uint32_t i = 0; i < 40; i++) {
         sim_clock_skip += KIT_SESSION_TICK_NS;
@@ -358,9 +350,7 @@ static void test_no_retry(void **state)
     struct sim_pair *pair = *state;
     struct stream *stream = stream_new();
 
-    fill(pair->b, MSG_DEFERRED_BYTES / 2);
-    stream_send(stream, pair->ca, pair->b_at_a, 1);
-    sim_poll(pair->ca, pair->cb, 20);
+    stream_hold(stream, pair);
     pair->a->endpoint.state->is_no_retry = true;
     assert_int_equal(kit_msg_send_unexpected(pair->ca, &stream->sends[1], &stream->out[1], 4, NULL,
                                              pair->b_at_a, 0, 0),
