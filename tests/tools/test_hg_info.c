@@ -203,16 +203,21 @@ static void checks_with_the_reason_where_it_cannot_be_opened(void **state)
     assert_non_null(strstr(run.out, "na_nosuch.so"));
 }
 
-static void checks_find_a_plugin_that_reports_data_it_did_not_move(void **state)
+static void checks_find_what_a_plugin_reports_and_did_not_do(void **state)
 {
     (void) state;
 #ifdef BROKEN_DIR
     assert_int_equal(setenv("NA_PLUGIN_PATH", BROKEN_DIR, 1), 0);
     tool_run(&run, hg_info, "--check", "lies+sm");
-    (void) unsetenv("NA_PLUGIN_PATH");
     assert_int_equal(run.code, 1);
     assert_non_null(strstr(run.out, "\nok      RPC to a child, "));
     assert_non_null(strstr(run.out, "\nFAILED  pull from a child: HG_CHECKSUM_ERROR"));
+    assert_non_null(strstr(run.out, "\nok      push to a child, "));
+    tool_run(&run, hg_info, "--check", "drops+sm");
+    (void) unsetenv("NA_PLUGIN_PATH");
+    assert_int_equal(run.code, 1);
+    assert_non_null(strstr(run.out, "\nFAILED  message to a child: 1 of 3 that were sent"));
+    assert_non_null(strstr(run.out, "\nok      RPC to a child, "));
     assert_non_null(strstr(run.out, "\nok      push to a child, "));
 #else
     print_message("skipped: the broken plugins are not built (AMALGAM_TEST_CONFORMANCE)\n");
@@ -251,7 +256,7 @@ int main(int argc, char *argv[])
         cmocka_unit_test(checks_that_what_is_opened_moves_data),
         cmocka_unit_test(checks_at_the_address_that_is_given),
         cmocka_unit_test(checks_with_the_reason_where_it_cannot_be_opened),
-        cmocka_unit_test(checks_find_a_plugin_that_reports_data_it_did_not_move),
+        cmocka_unit_test(checks_find_what_a_plugin_reports_and_did_not_do),
         cmocka_unit_test(refuses_unknown_options_with_code_2),
     };
 
