@@ -17,6 +17,8 @@
 #define HELLO_CALL       "amalgam ucx call"
 
 #define HELLO_ATTACHABLE 0x01u /* who is of the same node may ask which process it is */
+#define HELLO_NATIVE     0x02u /* memory handles have UCX's keys, for devices */
+#define HELLO_NATIVE_ANY 0x04u /* and where UCX moves the data by software, too */
 
 /* Worker's address and name follow. */
 struct hello_wire {
@@ -42,6 +44,7 @@ _Static_assert(offsetof(struct hello_wire, codes) == UCX_HELLO_CODES, "layout of
 _Static_assert(offsetof(struct hello_wire, share) == UCX_HELLO_SHARE, "layout of the wire");
 _Static_assert(offsetof(struct hello_wire, incarnation) == UCX_HELLO_REST, "layout of the wire");
 
+static uint32_t hello_flags(const struct na_plugin_class *na_class);
 static struct kit_key call_proof(const struct kit_key *secret);
 static uint64_t hello_digest(const uint8_t *data, uint32_t size);
 
@@ -60,7 +63,7 @@ uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p)
         .incarnation = htole64(na_class->incarnation),
         .link_id = htole64(link->id),
         .secret = link->secret,
-        .flags = htole32(na_class->may_attach ? HELLO_ATTACHABLE : 0),
+        .flags = htole32(hello_flags(na_class)),
         .name_size = htole16((uint16_t) name_size),
     };
     uint8_t *data = kit_host->mem_alloc(size, 0), *at;
@@ -75,6 +78,15 @@ uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p)
     memcpy(data, &wire, sizeof(wire));
     *size_p = size;
     return data;
+}
+
+static uint32_t hello_flags(const struct na_plugin_class *na_class)
+{
+    uint32_t flags = na_class->may_attach ? HELLO_ATTACHABLE : 0;
+
+    if (na_class->wants_keys)
+        flags |= HELLO_NATIVE | (na_class->rma_choice == UCX_RMA_UCP ? HELLO_NATIVE_ANY : 0);
+    return flags;
 }
 
 /* Looks at the first UCX_HELLO_HEAD bytes and says how many there are; else what is wrong. */
@@ -103,6 +115,8 @@ const char *ucx_hello_read(const uint8_t *data, uint32_t size, struct ucx_hello 
     memcpy(&wire, data, sizeof(wire));
     hello->address_size = le32toh(wire.address_size);
     hello->is_attachable = (le32toh(wire.flags) & HELLO_ATTACHABLE) != 0;
+    hello->is_native = (le32toh(wire.flags) & HELLO_NATIVE) != 0;
+    hello->is_native_any = (le32toh(wire.flags) & HELLO_NATIVE_ANY) != 0;
     name_size = le16toh(wire.name_size);
     sum = (uint64_t) UCX_HELLO_HEAD + hello->address_size + name_size;
     if (sum != size || hello->address_size == 0 || name_size == 0 || name_size >= KIT_NAME_MAX)

@@ -17,7 +17,7 @@ static void link_unhash(struct ucx_link *link);
 static ucs_status_t link_endpoint_create(struct ucx_link *link, const struct ucx_hello *hello,
                                          ucp_err_handling_mode_t mode);
 static void link_error(void *arg, ucp_ep_h ep, ucs_status_t status);
-static void link_lanes_find(struct ucx_link *link);
+static void link_lanes_find(struct ucx_link *link, const struct ucx_hello *hello);
 static bool end_has_lane(const struct ucx_end *end, const char *const *words);
 static void link_data_error(void *arg, ucp_ep_h ep, ucs_status_t status);
 static void link_join(struct ucx_link *link);
@@ -313,7 +313,7 @@ static ucs_status_t link_endpoint_create(struct ucx_link *link, const struct ucx
         return status;
     }
     link->has_error_mode = mode == UCP_ERR_HANDLING_MODE_PEER;
-    link_lanes_find(link);
+    link_lanes_find(link, hello);
     link_count(link, 1);
     params.err_handler.cb = link_data_error;
     if (link->is_native && (!link->has_error_mode ||
@@ -326,8 +326,9 @@ static ucs_status_t link_endpoint_create(struct ucx_link *link, const struct ucx
  * UCP does puts and gets over any transport, but where no lane can, by software of its own. A
  * rendezvous lets a device into the memory of the piece, which its peer may not write, say; so it
  * is for shared memory, and for sockets whose segments are small. What is eager can be taken back.
+ * UCX pairs the endpoints of two workers by their order, so both sides make as many.
  */
-static void link_lanes_find(struct ucx_link *link)
+static void link_lanes_find(struct ucx_link *link, const struct ucx_hello *hello)
 {
     static const char *const shared[] = {":sysv/", ":posix/", ":xpmem/", NULL};
     static const char *const native[] = {":rc_verbs/", ":rc_mlx5/", ":dc_mlx5/", ":ugni_rdma/",
@@ -337,8 +338,9 @@ static void link_lanes_find(struct ucx_link *link)
 
     link->is_shared = end_has_lane(&link->end, shared);
     link->is_stream = !link->is_shared && na_class->has_segments;
-    link->is_native = na_class->wants_keys &&
-                      (na_class->rma_choice == UCX_RMA_UCP || end_has_lane(&link->end, native));
+    link->is_native = na_class->wants_keys && hello->is_native &&
+                      ((na_class->rma_choice == UCX_RMA_UCP && hello->is_native_any) ||
+                       end_has_lane(&link->end, native));
     link->is_eager = link->is_stream || (!link->is_shared && !end_has_lane(&link->end, sockets));
 }
 

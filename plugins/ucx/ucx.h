@@ -160,10 +160,10 @@ struct ucx_link {
     bool is_met;
     bool is_failing; /* UCX said so: dealt with in the next poll */
     bool has_error_mode;
-    bool is_shared;   /* it writes to our shared memory */
-    bool is_stream;   /* all goes through sockets */
-    bool is_native;   /* a lane reads and writes the other side's memory */
-    bool is_eager;    /* pieces of any size are */
+    bool is_shared; /* it writes to our shared memory */
+    bool is_stream; /* all goes through sockets */
+    bool is_native; /* a lane reads and writes the other side's memory, and both sides want that */
+    bool is_eager;  /* pieces of any size are */
     bool has_goodbye; /* it said that it closes */
     char hung_up[64]; /* why it is dying */
     bool is_joined;   /* UCX has connected us to its worker */
@@ -470,6 +470,8 @@ struct ucx_hello {
     const void *address;
     uint32_t address_size;
     bool is_attachable; /* it can be asked which process of this node it is */
+    bool is_native;     /* it gives UCX's keys to memory, for devices */
+    bool is_native_any; /* and where UCX moves the data by software, too */
     uint64_t uuid;      /* of its worker, when its address was checked */
     bool is_checked;
 };
