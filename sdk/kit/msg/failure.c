@@ -20,7 +20,7 @@ struct msg_peer *kit_msg_peer_init(struct kit_endpoint *endpoint, struct kit_pee
     peer->endpoint = endpoint;
     peer->source = base;
     kit_list_init(&peer->queue);
-    kit_list_init(&peer->held);
+    kit_list_init(&peer->paused);
     kit_list_init(&peer->frames);
     kit_list_init(&peer->rma_queue);
     kit_list_init(&peer->rma_started);

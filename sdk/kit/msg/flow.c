@@ -2,18 +2,18 @@
 /*
  * Flow control of unexpected messages, for fabrics that take messages without a bound. When the
  * deferred messages fill half of their budget, each peer that adds one is told XOFF, and XON when
- * they fill no more than a quarter, or none is left. A sender that was told XOFF holds its
- * unexpected messages; expected messages, transfers and records go on, so that peers which hold
- * messages for each other still answer.
+ * they fill no more than a quarter, or none is left. A sender that was told XOFF pauses:
+ * its unexpected messages wait, expected messages, transfers and records go on, so that peers which
+ * pause each other still answer.
  */
 
 #include "msg_state.h"
 
 static void flow_tell(struct msg_peer *peer);
-static void flow_apply(struct msg_peer *peer, bool is_held);
-static void flow_set(struct msg_peer *peer, bool is_held);
-static void queue_hold(struct msg_peer *peer);
-static void queue_release(struct msg_peer *peer);
+static void flow_apply(struct msg_peer *peer, bool is_paused);
+static void flow_set(struct msg_peer *peer, bool is_paused);
+static void queue_pause(struct msg_peer *peer);
+static void queue_resume(struct msg_peer *peer);
 
 /* A message of the peer was deferred, or found no room. */
 void kit_msg_flow_deferred(struct msg_peer *peer)
@@ -65,11 +65,11 @@ void kit_msg_flow_received(struct msg_peer *peer, uint32_t flow)
 void kit_msg_flow_act(struct msg_peer *peer)
 {
     const struct msg_peer *source = (const struct msg_peer *) (const void *) peer->source;
-    const bool is_held = peer->flow_received == MSG_FLOW_XOFF;
+    const bool is_paused = peer->flow_received == MSG_FLOW_XOFF;
 
     peer->flow_received = MSG_FLOW_NONE;
-    if (peer->is_held != is_held || source->followers != 0)
-        flow_apply(peer, is_held);
+    if (peer->is_paused != is_paused || source->followers != 0)
+        flow_apply(peer, is_paused);
 }
 
 /* The connection is another one, and neither side knows what was said before. */
@@ -77,8 +77,8 @@ void kit_msg_flow_reset(struct msg_peer *peer)
 {
     kit_msg_flow_forget(peer);
     peer->flow_received = MSG_FLOW_NONE;
-    if (peer->is_held)
-        queue_release(peer);
+    if (peer->is_paused)
+        queue_resume(peer);
 }
 
 /*
@@ -109,8 +109,8 @@ void kit_msg_flow_follow(struct msg_peer *peer, struct kit_peer *source)
     old->followers -= old != peer;
     new->followers += new != peer;
     peer->source = source;
-    if (peer->is_held != new->is_held)
-        flow_set(peer, new->is_held);
+    if (peer->is_paused != new->is_paused)
+        flow_set(peer, new->is_paused);
 }
 
 static void flow_tell(struct msg_peer *peer)
@@ -124,38 +124,38 @@ static void flow_tell(struct msg_peer *peer)
 }
 
 /* Whatever names we call the process by: mostly one. */
-static void flow_apply(struct msg_peer *peer, bool is_held)
+static void flow_apply(struct msg_peer *peer, bool is_paused)
 {
     struct msg_endpoint *state = peer->endpoint->state;
     struct msg_peer *source = (struct msg_peer *) (void *) peer->source;
 
     MSG_LOG_DEBUG(peer->endpoint, "peer %s %s", peer->base.name,
-                  is_held ? "has no room: unexpected messages to it wait" : "has room again");
-    flow_set(source, is_held);
+                  is_paused ? "has no room: unexpected messages to it wait" : "has room again");
+    flow_set(source, is_paused);
     for (uint32_t i = 0; source->followers != 0 && i < state->session.slot_count; i++) {
         struct msg_peer *same = msg_peer_at(state, i);
 
         if (same != NULL && same->source == peer->source)
-            flow_set(same, is_held);
+            flow_set(same, is_paused);
     }
 }
 
-static void flow_set(struct msg_peer *peer, bool is_held)
+static void flow_set(struct msg_peer *peer, bool is_paused)
 {
-    if (peer->is_held == is_held)
+    if (peer->is_paused == is_paused)
         return;
-    if (is_held)
-        queue_hold(peer);
+    if (is_paused)
+        queue_pause(peer);
     else
-        queue_release(peer);
+        queue_resume(peer);
 }
 
 /* But for a message of which a part has left. */
-static void queue_hold(struct msg_peer *peer)
+static void queue_pause(struct msg_peer *peer)
 {
     struct kit_link *next;
 
-    peer->is_held = true;
+    peer->is_paused = true;
     for (struct kit_link *link = peer->queue.next; link != &peer->queue; link = next) {
         const struct msg_op *op = (struct msg_op *) (void *) link;
 
@@ -164,15 +164,15 @@ static void queue_hold(struct msg_peer *peer)
             (peer->part != 0 && link == peer->queue.next))
             continue;
         kit_list_remove(link);
-        kit_list_append(&peer->held, link);
+        kit_list_append(&peer->paused, link);
     }
 }
 
-static void queue_release(struct msg_peer *peer)
+static void queue_resume(struct msg_peer *peer)
 {
-    peer->is_held = false;
-    while (!kit_list_empty(&peer->held)) {
-        struct kit_link *link = peer->held.next;
+    peer->is_paused = false;
+    while (!kit_list_empty(&peer->paused)) {
+        struct kit_link *link = peer->paused.next;
 
         kit_list_remove(link);
         kit_list_append(&peer->queue, link);

@@ -161,8 +161,8 @@ struct msg_peer {
     struct kit_peer base; /* first: what the plugin and the core see */
     struct kit_endpoint *endpoint;
     struct kit_link queue;   /* operations that wait for a frame */
-    struct kit_link held;    /* unexpected messages that the peer has no room for (flow.c) */
-    bool is_held;            /* it said so, under any of its names */
+    struct kit_link paused;  /* unexpected messages that the peer has no room for (flow.c) */
+    bool is_paused;          /* it said so, under any of its names */
     bool is_xoff;            /* it was told so */
     bool has_flow;           /* it was told so at any time */
     uint32_t followers;      /* other peers whose source it is */

@@ -199,9 +199,9 @@ static MSG_INLINE int32_t send_message(struct na_plugin_context *na_context, uin
         goto out;
     }
     op->epoch = peer->base.epoch;
-    if (kind == MSG_OP_UNEXPECTED && kit_unlikely(peer->is_held)) {
+    if (kind == MSG_OP_UNEXPECTED && kit_unlikely(peer->is_paused)) {
         op->sent = 0;
-        kit_list_append(&peer->held, &op->link);
+        kit_list_append(&peer->paused, &op->link);
         kit_peer_waiting_add(&peer->base);
     } else if (kit_unlikely(size > state->whole || !send_at_once(peer, op))) {
         op->sent = 0;
@@ -289,7 +289,7 @@ static int32_t send_refuse(struct msg_peer *peer, struct msg_op *op)
     if (peer->part != 0 || (peer->stalled != NULL && kit_list_contains(&peer->stalled->ops, op)))
         kit_msg_out_unbuild(peer);
     if ((!kit_list_contains(&peer->queue, op) || op->sent != 0) &&
-        !kit_list_contains(&peer->held, op))
+        !kit_list_contains(&peer->paused, op))
         return NA_PLUGIN_SUCCESS;
     kit_list_remove(&op->link);
     kit_peer_waiting_remove(&peer->base);

@@ -155,7 +155,7 @@ bool kit_msg_queue_end(struct msg_peer *peer, const struct msg_which *which, int
         (peer->stalled != NULL && kit_list_contains(&peer->stalled->ops, which->op)))
         kit_msg_out_unbuild(peer);
     is_found |= list_end(peer, &peer->queue, which, status);
-    is_found |= list_end(peer, &peer->held, which, status);
+    is_found |= list_end(peer, &peer->paused, which, status);
     if (which->before_epoch != UINT32_MAX)
         return is_found; /* frames that left are answered for by another process, or lost */
     for (struct kit_link *link = peer->frames.next; link != &peer->frames; link = link->next)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Flow control of unexpected messages: who holds them, until when, and what goes on meanwhile. */
+/* Flow control of unexpected messages: when a sender pauses, until when, and what goes on. */
 
 #include "msg_sim.h"
 
@@ -8,8 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define COUNT  200u
-#define FILLED (KIT_DEFERRED_MIN / 2)
+#define COUNT   200u
+#define LONGEST (8 * SIM_FRAME_MAX)
+#define FILLED  (KIT_DEFERRED_MIN / 2)
 
 /* Messages with their numbers, from one node to another. */
 struct stream {
@@ -19,6 +20,26 @@ struct stream {
     uint32_t in[COUNT];
     uint32_t sent, received;
 };
+
+/* As sim_pair_setup(), with long messages, and one frame of a at a time. */
+static int setup_parts(void **state)
+{
+    static struct sim_pair memory;
+    struct sim_pair *pair = &memory;
+    struct na_plugin_init init = sim_init();
+
+    memset(pair, 0, sizeof(*pair));
+    sim_net_setup(&pair->net);
+    init.max_unexpected_size = LONGEST;
+    pair->a = sim_try_open(&pair->net, "a", &init, 1);
+    pair->b = sim_open(&pair->net, "b", &init);
+    pair->ca = sim_context(pair->a, 0);
+    pair->cb = sim_context(pair->b, 0);
+    pair->b_at_a = sim_lookup(pair->a, "b");
+    sim_meet(pair->ca, pair->cb, pair->b_at_a, &pair->a_at_b);
+    *state = pair;
+    return 0;
+}
 
 static struct stream *stream_new(void)
 {
@@ -63,13 +84,13 @@ static void stream_check(struct stream *stream, const struct sim_pair *pair,
     }
 }
 
-static uint32_t stream_held(const struct stream *stream)
+static uint32_t stream_paused(const struct stream *stream)
 {
-    uint32_t held = 0;
+    uint32_t paused = 0;
 
     for (uint32_t i = 0; i < stream->sent; i++)
-        held += stream->sends[i].completions == 0;
-    return held;
+        paused += stream->sends[i].completions == 0;
+    return paused;
 }
 
 /* As if so many bytes of messages waited for receives, or less by so many. */
@@ -81,39 +102,39 @@ static void fill(struct na_plugin_class *node, int64_t bytes)
     deferrals->count = bytes > 0 ? deferrals->count + FILLED : deferrals->count - FILLED;
 }
 
-/* One message is sent to b, and finds so many bytes deferred that a holds what comes next. */
-static void stream_hold(struct stream *stream, struct sim_pair *pair)
+/* One message is sent to b, and finds so many bytes deferred that a pauses. */
+static void stream_pause(struct stream *stream, struct sim_pair *pair)
 {
     fill(pair->b, MSG_DEFERRED_BYTES / 2);
     stream_send(stream, pair->ca, pair->b_at_a, 1);
     sim_poll(pair->ca, pair->cb, 20);
-    assert_true(msg_peer_of(pair->b_at_a)->is_held);
+    assert_true(msg_peer_of(pair->b_at_a)->is_paused);
 }
 
-/* A sender whose peer has no room holds its messages, and sends them when there is room. */
+/* A sender whose peer has no room pauses, and sends its messages when there is room. */
 static void test_held(void **state)
 {
     struct sim_pair *pair = *state;
     const struct msg_peer *peer = msg_peer_of(pair->b_at_a);
     struct stream *stream = stream_new();
 
-    stream_hold(stream, pair);
+    stream_pause(stream, pair);
     assert_int_equal(pair->b->endpoint.state->xoff_count, 1);
     stream_send(stream, pair->ca, pair->b_at_a, COUNT - 1);
     sim_poll(pair->ca, pair->cb, 20);
-    assert_int_equal(stream_held(stream), COUNT - 1);
+    assert_int_equal(stream_paused(stream), COUNT - 1);
     assert_int_equal(pair->b->endpoint.state->deferrals.count, FILLED + 1);
 
     /* A quarter of the budget is not reached yet. */
     pair->b->endpoint.state->deferrals.bytes -= MSG_DEFERRED_BYTES / 8;
     stream_receive(stream, pair->cb, 1);
     sim_poll(pair->ca, pair->cb, 20);
-    assert_true(peer->is_held);
+    assert_true(peer->is_paused);
     fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES * 3 / 8));
     stream_receive(stream, pair->cb, COUNT - 1);
     sim_clock_skip += KIT_SESSION_TICK_NS;
     sim_poll(pair->ca, pair->cb, 2 * MSG_POLLS_A_CLOCK);
-    assert_false(peer->is_held);
+    assert_false(peer->is_paused);
     assert_int_equal(pair->b->endpoint.state->xoff_count, 0);
     stream_check(stream, pair, pair->b);
     free(stream);
@@ -130,14 +151,116 @@ static void test_queued(void **state)
     stream_send(stream, pair->ca, pair->b_at_a, COUNT / 2);
     pair->a->again = 1000000;
     sim_poll(pair->ca, pair->cb, 50);
-    assert_true(msg_peer_of(pair->b_at_a)->is_held);
+    assert_true(msg_peer_of(pair->b_at_a)->is_paused);
     stream_send(stream, pair->ca, pair->b_at_a, COUNT / 2);
     pair->a->again = 0;
     sim_poll(pair->ca, pair->cb, 200);
-    assert_true(stream_held(stream) >= COUNT / 2);
+    assert_true(stream_paused(stream) >= COUNT / 2);
     fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES / 2));
     stream_receive(stream, pair->cb, COUNT);
     stream_check(stream, pair, pair->b);
+    free(stream);
+}
+
+/* A message of which a part has left, or is in a frame, goes on; what was sent behind it waits. */
+static void check_parts(struct sim_pair *pair, bool is_refused)
+{
+    struct stream *stream = stream_new();
+    struct sim_op send = {0}, receive = {0};
+    const struct msg_peer *peer = msg_peer_of(pair->b_at_a);
+    uint8_t *out = calloc(1, LONGEST), *in = calloc(1, LONGEST);
+
+    assert_non_null(out);
+    assert_non_null(in);
+    for (uint32_t i = 0; i < LONGEST; i++)
+        out[i] = (uint8_t) (i * 7 + i / 251);
+    fill(pair->b, MSG_DEFERRED_BYTES / 2);
+    pair->a->delay = 2;
+    pair->b->again = 1000000;
+    stream_send(stream, pair->ca, pair->b_at_a, 1);
+    assert_int_equal(
+        kit_msg_send_unexpected(pair->ca, &send, out, LONGEST, NULL, pair->b_at_a, 0, 0), 0);
+    stream_send(stream, pair->ca, pair->b_at_a, 1);
+    pair->a->again = is_refused ? 1000000 : 0;
+    for (uint32_t i = 0; i < 100 && (is_refused ? peer->part : send.priv.sent) == 0; i++)
+        sim_poll(pair->ca, pair->cb, 1);
+    pair->b->again = 0;
+    for (uint32_t i = 0; i < 100 && !peer->is_paused; i++)
+        sim_poll(pair->ca, pair->cb, 1);
+    assert_true(peer->is_paused);
+    assert_int_equal(send.completions, 0);
+    assert_true(!is_refused || (peer->part != 0 && send.priv.sent == 0));
+    pair->a->again = 0;
+    sim_poll_until(pair->ca, pair->cb, &send);
+    sim_poll(pair->ca, pair->cb, 20);
+    assert_int_equal(send.status, 0);
+    assert_int_equal(stream_paused(stream), 1);
+    fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES / 2));
+    stream_receive(stream, pair->cb, 1);
+    assert_int_equal(kit_msg_recv_unexpected(pair->cb, &receive, in, LONGEST, NULL), 0);
+    stream_receive(stream, pair->cb, 1);
+    stream_check(stream, pair, pair->b);
+    assert_int_equal(receive.completions, 1);
+    assert_int_equal(receive.size, LONGEST);
+    assert_memory_equal(in, out, LONGEST);
+    kit_msg_addr_free(pair->b, receive.source);
+    free(in);
+    free(out);
+    free(stream);
+}
+
+static void test_parts(void **state)
+{
+    check_parts(*state, false);
+    check_parts(*state, true);
+}
+
+/* XOFF is in a frame that the fabric does not take, and which is made anew. */
+static void test_refused_frame(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct stream *stream = stream_new();
+    struct sim_op answer = {0};
+
+    fill(pair->b, MSG_DEFERRED_BYTES / 2);
+    pair->b->again = 1000000;
+    stream_send(stream, pair->ca, pair->b_at_a, 1);
+    assert_int_equal(kit_msg_send_expected(pair->cb, &answer, "ab", 3, NULL, pair->a_at_b, 0, 1),
+                     0);
+    sim_poll(pair->ca, pair->cb, 20);
+    assert_true(msg_peer_of(pair->a_at_b)->is_xoff);
+    assert_int_equal(kit_msg_cancel(pair->cb, &answer), 0);
+    assert_int_equal(answer.completions, 1);
+    pair->b->again = 0;
+    sim_poll(pair->ca, pair->cb, 20);
+    assert_true(msg_peer_of(pair->b_at_a)->is_paused);
+    fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES / 2));
+    stream_receive(stream, pair->cb, 1);
+    stream_check(stream, pair, pair->b);
+    assert_false(msg_peer_of(pair->b_at_a)->is_paused);
+    free(stream);
+}
+
+/* XOFF is due at the same time as a ping, which is a HELLO. */
+static void test_beside_hello(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct stream *stream = stream_new();
+    struct msg_peer *peer = msg_peer_of(pair->a_at_b);
+    const uint32_t hellos = pair->b->hellos;
+
+    fill(pair->b, MSG_DEFERRED_BYTES / 2);
+    stream_send(stream, pair->ca, pair->b_at_a, 1);
+    kit_msg_lock(&pair->b->endpoint);
+    peer->base.pending |= KIT_PENDING_PING;
+    kit_msg_unlock(&pair->b->endpoint);
+    sim_poll(pair->ca, pair->cb, 50);
+    assert_int_equal(pair->b->hellos, hellos + 1);
+    assert_true(msg_peer_of(pair->b_at_a)->is_paused);
+    fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES / 2));
+    stream_receive(stream, pair->cb, 1);
+    stream_check(stream, pair, pair->b);
+    assert_false(msg_peer_of(pair->b_at_a)->is_paused);
     free(stream);
 }
 
@@ -167,8 +290,8 @@ static void test_both(void **state)
     sim_poll(pair->ca, pair->cb, 20);
     assert_int_equal(receives[0].completions + receives[1].completions, 2);
     assert_string_equal(in[0], "ab");
-    assert_int_equal(stream_held(there), COUNT - 1);
-    assert_int_equal(stream_held(back), COUNT - 1);
+    assert_int_equal(stream_paused(there), COUNT - 1);
+    assert_int_equal(stream_paused(back), COUNT - 1);
 
     fill(pair->a, -(int64_t) (MSG_DEFERRED_BYTES / 2));
     fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES / 2));
@@ -186,7 +309,7 @@ static void test_cancel(void **state)
     struct sim_pair *pair = *state;
     struct stream *stream = stream_new();
 
-    stream_hold(stream, pair);
+    stream_pause(stream, pair);
     stream_send(stream, pair->ca, pair->b_at_a, 3);
     assert_int_equal(kit_msg_cancel(pair->ca, &stream->sends[2]), 0);
     assert_int_equal(stream->sends[2].completions, 1);
@@ -199,13 +322,13 @@ static void test_cancel(void **state)
     free(stream);
 }
 
-/* The successor of one that had no room has room, and what was held for the first has failed. */
+/* The successor of one that had no room has room, and what waited for the first has failed. */
 static void test_restart(void **state)
 {
     struct sim_pair *pair = *state;
     struct stream *stream = stream_new(), *anew = stream_new();
 
-    stream_hold(stream, pair);
+    stream_pause(stream, pair);
     stream_send(stream, pair->ca, pair->b_at_a, 1);
     kit_msg_addr_free(pair->b, pair->a_at_b);
     fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES / 2));
@@ -214,7 +337,7 @@ static void test_restart(void **state)
     sim_poll(pair->ca, pair->ca, 20);
     assert_int_equal(stream->sends[1].completions, 1);
     assert_int_equal(stream->sends[1].status, NA_PLUGIN_HOSTUNREACH);
-    assert_false(msg_peer_of(pair->b_at_a)->is_held);
+    assert_false(msg_peer_of(pair->b_at_a)->is_paused);
 
     pair->b = sim_open(&pair->net, "b", NULL);
     pair->cb = sim_context(pair->b, 0);
@@ -226,13 +349,13 @@ static void test_restart(void **state)
     free(anew);
 }
 
-/* A sender that is forgotten while it is held learns that there is room. */
+/* A sender that is forgotten while it pauses learns that there is room. */
 static void test_sender_forgotten(void **state)
 {
     struct sim_pair *pair = *state;
     struct stream *stream = stream_new(), *anew = stream_new();
 
-    stream_hold(stream, pair);
+    stream_pause(stream, pair);
     stream_send(stream, pair->ca, pair->b_at_a, 1);
     kit_msg_lock(&pair->b->endpoint);
     kit_peer_failed(&msg_peer_of(pair->a_at_b)->base, NA_PLUGIN_HOSTUNREACH, "the test says so");
@@ -254,7 +377,7 @@ static void test_sender_forgotten(void **state)
     free(anew);
 }
 
-/* XON comes to the one process, whichever of its names for us was held. */
+/* XON comes to the one process, whichever of its names for us was told XOFF. */
 static void test_second_name(void **state)
 {
     struct sim_pair *pair = *state;
@@ -262,7 +385,7 @@ static void test_second_name(void **state)
     struct stream *stream = stream_new();
     struct sim_op other = {0};
 
-    stream_hold(stream, pair);
+    stream_pause(stream, pair);
     stream_send(stream, pair->ca, pair->b_at_a, 1);
     assert_int_equal(kit_msg_send_expected(pair->ca, &other, "x", 2, NULL, alias, 0, 9), 0);
     sim_poll(pair->ca, pair->cb, 50);
@@ -272,7 +395,7 @@ static void test_second_name(void **state)
     stream_receive(stream, pair->cb, 4);
     sim_clock_skip += KIT_SESSION_TICK_NS;
     sim_poll(pair->ca, pair->cb, 4 * MSG_POLLS_A_CLOCK);
-    assert_int_equal(stream_held(stream), 0);
+    assert_int_equal(stream_paused(stream), 0);
     for (uint32_t i = 0; i < 4; i++) {
         assert_int_equal(stream->receives[i].completions, 1);
         kit_msg_addr_free(pair->b, stream->receives[i].source);
@@ -281,7 +404,7 @@ static void test_second_name(void **state)
     free(stream);
 }
 
-/* All names of a process are held, and one that fails releases no other. */
+/* All names of a process are paused, and one that fails resumes no other. */
 static void test_name_fails(void **state)
 {
     struct sim_pair *pair = *state;
@@ -291,23 +414,23 @@ static void test_name_fails(void **state)
 
     assert_int_equal(kit_msg_send_expected(pair->ca, &other, "x", 2, NULL, alias, 0, 9), 0);
     sim_poll(pair->ca, pair->cb, 50);
-    stream_hold(stream, pair);
-    assert_true(msg_peer_of(alias)->is_held);
+    stream_pause(stream, pair);
+    assert_true(msg_peer_of(alias)->is_paused);
     stream_send(stream, pair->ca, pair->b_at_a, 1);
     kit_msg_lock(&pair->a->endpoint);
     kit_peer_failed(&msg_peer_of(alias)->base, NA_PLUGIN_HOSTUNREACH, "the test says so");
     kit_msg_unlock(&pair->a->endpoint);
     sim_poll(pair->ca, pair->cb, 20);
-    assert_true(msg_peer_of(pair->b_at_a)->is_held);
-    assert_int_equal(stream_held(stream), 1);
+    assert_true(msg_peer_of(pair->b_at_a)->is_paused);
+    assert_int_equal(stream_paused(stream), 1);
     fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES / 2));
     stream_receive(stream, pair->cb, 2);
     /* XON came under the name that failed: the ping of the other one asks for it again. */
-    for (uint32_t i = 0; i < 100 && stream_held(stream) != 0; i++) {
+    for (uint32_t i = 0; i < 100 && stream_paused(stream) != 0; i++) {
         sim_clock_skip += KIT_SESSION_TICK_NS;
         sim_poll(pair->ca, pair->cb, MSG_POLLS_A_CLOCK);
     }
-    assert_int_equal(stream_held(stream), 0);
+    assert_int_equal(stream_paused(stream), 0);
     if (sim_key() == NULL) {
         stream_check(stream, pair, pair->b);
     } else { /* the other name's session ends with that of the one that failed */
@@ -330,7 +453,7 @@ static void test_forgotten(void **state)
         _exit(0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     msg_peer_of(pair->b_at_a)->base.pid = (uint32_t) pid;
-    stream_hold(stream, pair);
+    stream_pause(stream, pair);
     kit_msg_addr_free(pair->a, pair->b_at_a);
     for (uint32_t i = 0; i < 40; i++) {
         sim_clock_skip += KIT_SESSION_TICK_NS;
@@ -350,7 +473,7 @@ static void test_no_retry(void **state)
     struct sim_pair *pair = *state;
     struct stream *stream = stream_new();
 
-    stream_hold(stream, pair);
+    stream_pause(stream, pair);
     pair->a->endpoint.state->is_no_retry = true;
     assert_int_equal(kit_msg_send_unexpected(pair->ca, &stream->sends[1], &stream->out[1], 4, NULL,
                                              pair->b_at_a, 0, 0),
@@ -375,9 +498,9 @@ static void test_hostile(void **state)
     kit_msg_lock(&pair->a->endpoint);
     for (uint32_t i = 0; i < 1000; i++)
         kit_msg_flow_received(peer, i % 2 == 0 ? MSG_FLOW_XOFF : MSG_FLOW_XON);
-    assert_false(peer->is_held);
+    assert_false(peer->is_paused);
     kit_msg_unlock(&pair->a->endpoint);
-    assert_false(peer->is_held);
+    assert_false(peer->is_paused);
     stream_send(stream, pair->ca, pair->b_at_a, 3);
     stream_receive(stream, pair->cb, 3);
     stream_check(stream, pair, pair->b);
@@ -389,6 +512,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_held, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_queued, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_parts, setup_parts, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_refused_frame, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_beside_hello, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_both, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_cancel, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_restart, sim_pair_setup, sim_pair_teardown),
