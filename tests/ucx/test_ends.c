@@ -19,22 +19,12 @@ static struct side sides[2];
 
 static void open_with(struct side *side, const struct choice *choice)
 {
-    struct na_plugin_init init = {
-        .size = sizeof(init),
-        .listen = 1,
-        .class_name = "ucx",
-        .protocol = "tcp",
-        .address = "127.0.0.1",
-        .max_contexts = 1,
-        .mem_per_session = choice->mem_per_session,
-    };
-    struct na_plugin_class_info info = {.size = sizeof(info)};
+    struct na_plugin_init init = side_init("tcp");
 
+    init.mem_per_session = choice->mem_per_session;
     assert_int_equal(setenv("AMALGAM_UCX_RMA", choice->rma, 1), 0);
-    side->na_class = NULL;
-    assert_int_equal(ucx_class_initialize(&init, NULL, &side->na_class, &info), 0);
+    (void) side_open_init(side, &init);
     assert_int_equal(unsetenv("AMALGAM_UCX_RMA"), 0);
-    assert_int_equal(kit_msg_context_create(side->na_class, NULL, 0, &side->context), 0);
 }
 
 /* The one that is in use; NULL: there is none. */

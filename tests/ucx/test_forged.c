@@ -38,20 +38,11 @@ static bool has_own_network;
 
 static void open_at(struct side *side, const char *address, const char *protocol, const char *key)
 {
-    struct na_plugin_init init = {
-        .size = sizeof(init),
-        .listen = 1,
-        .class_name = "ucx",
-        .protocol = protocol,
-        .address = address,
-        .max_contexts = 1,
-        .auth_key = key,
-    };
-    struct na_plugin_class_info info = {.size = sizeof(info)};
+    struct na_plugin_init init = side_init(protocol);
 
-    side->na_class = NULL;
-    assert_int_equal(ucx_class_initialize(&init, NULL, &side->na_class, &info), 0);
-    assert_int_equal(kit_msg_context_create(side->na_class, NULL, 0, &side->context), 0);
+    init.address = address;
+    init.auth_key = key;
+    (void) side_open_init(side, &init);
 }
 
 static void open_one(struct side *side, const char *protocol, const char *key)

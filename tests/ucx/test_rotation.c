@@ -46,22 +46,12 @@ static int teardown(void **state)
 
 static void open_keyed(struct side *side, const struct keys *keys)
 {
-    struct na_plugin_init init = {
-        .size = sizeof(init),
-        .listen = 1,
-        .class_name = "ucx",
-        .protocol = "tcp",
-        .address = "127.0.0.1",
-        .max_contexts = 1,
-        .auth_key = keys->key,
-        .auth_key_also = keys->also,
-    };
-    struct na_plugin_class_info info = {.size = sizeof(info)};
+    struct na_plugin_init init = side_init("tcp");
 
-    side->na_class = NULL;
-    assert_int_equal(ucx_class_initialize(&init, NULL, &side->na_class, &info), 0);
-    assert_true((info.capabilities & NA_PLUGIN_CAP_SECOND_KEY) != 0 || keys->also == NULL);
-    assert_int_equal(kit_msg_context_create(side->na_class, NULL, 0, &side->context), 0);
+    init.auth_key = keys->key;
+    init.auth_key_also = keys->also;
+    assert_true((side_open_init(side, &init) & NA_PLUGIN_CAP_SECOND_KEY) != 0 ||
+                keys->also == NULL);
 }
 
 static void poll_until(struct side *a, struct side *b, const struct pending *pending)

@@ -15,21 +15,34 @@ struct side {
     struct na_plugin_context *context;
 };
 
-static inline void side_open_as(struct side *side, const char *protocol)
+static inline struct na_plugin_init side_init(const char *protocol)
 {
-    struct na_plugin_init init = {
-        .size = sizeof(init),
+    return (struct na_plugin_init){
+        .size = sizeof(struct na_plugin_init),
         .listen = 1,
         .class_name = "ucx",
         .protocol = protocol,
         .address = "127.0.0.1",
         .max_contexts = 1,
     };
+}
+
+/* Returns the capabilities. */
+static inline uint64_t side_open_init(struct side *side, const struct na_plugin_init *init)
+{
     struct na_plugin_class_info info = {.size = sizeof(info)};
 
     side->na_class = NULL;
-    assert_int_equal(ucx_class_initialize(&init, NULL, &side->na_class, &info), 0);
+    assert_int_equal(ucx_class_initialize(init, NULL, &side->na_class, &info), 0);
     assert_int_equal(kit_msg_context_create(side->na_class, NULL, 0, &side->context), 0);
+    return info.capabilities;
+}
+
+static inline void side_open_as(struct side *side, const char *protocol)
+{
+    const struct na_plugin_init init = side_init(protocol);
+
+    (void) side_open_init(side, &init);
 }
 
 static inline void side_open(struct side *side)

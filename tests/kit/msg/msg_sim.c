@@ -266,12 +266,18 @@ void sim_meet(struct na_plugin_context *a, struct na_plugin_context *b,
 
 int sim_pair_setup(void **state)
 {
+    return sim_pair_setup_with(state, NULL, 0);
+}
+
+int sim_pair_setup_with(void **state, const struct na_plugin_init *init, uint32_t max_sends)
+{
     static struct sim_pair pair;
 
     memset(&pair, 0, sizeof(pair));
     sim_net_setup(&pair.net);
-    pair.a = sim_open(&pair.net, "a", NULL);
-    pair.b = sim_open(&pair.net, "b", NULL);
+    pair.a = max_sends != 0 ? sim_try_open(&pair.net, "a", init, max_sends)
+                            : sim_open(&pair.net, "a", init);
+    pair.b = sim_open(&pair.net, "b", init);
     pair.ca = sim_context(pair.a, 0);
     pair.cb = sim_context(pair.b, 0);
     pair.b_at_a = sim_lookup(pair.a, "b");

@@ -164,6 +164,8 @@ struct sim_pair {
 
 /* For cmocka; whoever closed a node by itself sets it to NULL. */
 int sim_pair_setup(void **state);
+/* With a class of its own; NULL: as above. So many frames of a at a time; 0: as many as usual. */
+int sim_pair_setup_with(void **state, const struct na_plugin_init *init, uint32_t max_sends);
 int sim_pair_teardown(void **state);
 
 #endif /* MSG_SIM_H */

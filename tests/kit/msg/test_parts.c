@@ -11,22 +11,11 @@
 /* As sim_pair_setup(), with long messages. */
 static int setup(void **state)
 {
-    static struct sim_pair memory;
-    struct sim_pair *pair = &memory;
     struct na_plugin_init init = sim_init();
 
-    memset(pair, 0, sizeof(*pair));
-    sim_net_setup(&pair->net);
     init.max_unexpected_size = LONGEST;
     init.max_expected_size = LONGEST;
-    pair->a = sim_open(&pair->net, "a", &init);
-    pair->b = sim_open(&pair->net, "b", &init);
-    pair->ca = sim_context(pair->a, 0);
-    pair->cb = sim_context(pair->b, 0);
-    pair->b_at_a = sim_lookup(pair->a, "b");
-    sim_meet(pair->ca, pair->cb, pair->b_at_a, &pair->a_at_b);
-    *state = pair;
-    return 0;
+    return sim_pair_setup_with(state, &init, 0);
 }
 
 static uint8_t *pattern(uint32_t seed)
