@@ -18,6 +18,7 @@ static ssize_t strict_recv(struct fid_ep *fid, void *buffer, size_t size, void *
 static void strict_op_link(struct strict_op *op, struct strict_op **list);
 static void strict_op_unlink(struct strict_op *op);
 static void strict_op_complete(struct strict_op *op, size_t size, int error);
+static void strict_op_sent(const struct strict_op *op);
 static int strict_op_receive(struct strict_op *op, size_t size);
 static void strict_peer_flush(struct strict_peer *peer);
 static struct strict_op *strict_peer_next(struct strict_peer *peer);
@@ -136,6 +137,8 @@ static ssize_t strict_send(struct fid_ep *fid, const void *buffer, size_t size, 
     if (ret == 0) {
         strict_claim(ep->domain, context, "fi_send");
         op->context = context;
+        op->source = buffer;
+        op->descriptor = descriptor;
         strict_op_send(op);
     }
     strict_leave(ep->domain);
@@ -230,9 +233,20 @@ static void strict_op_complete(struct strict_op *op, size_t size, int error)
     } else {
         op->ep->sends--;
         event.flags = FI_MSG | FI_SEND;
+        if (op->kind == STRICT_SEND)
+            strict_op_sent(op);
     }
     if (op->kind != STRICT_INJECT || error != 0)
         strict_cq_add(op->ep->cq, &event);
+}
+
+/* A device may have read the buffer at any time until now. */
+static void strict_op_sent(const struct strict_op *op)
+{
+    if (!strict_local_is_open(op->ep, op->descriptor))
+        strict_die("fi_send: the registration of its buffer was closed before its completion");
+    if (memcmp(op->source, op->data, op->size) != 0)
+        strict_die("fi_send: the buffer of %zu bytes was changed before its completion", op->size);
 }
 
 /* Not into memory whose registration was closed since. */

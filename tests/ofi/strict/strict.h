@@ -142,7 +142,8 @@ struct strict_op {
     struct strict_peer *peer;
     enum strict_kind kind;
     void *context;
-    uint8_t *user; /* a receive: where it goes */
+    uint8_t *user;         /* a receive: where it goes */
+    const uint8_t *source; /* a send: what it was copied of */
     void *descriptor;
     size_t size;
     uint8_t data[];
