@@ -288,11 +288,11 @@ static void a_sender_that_dies_does_no_harm(void **state)
 
 /* Gets and puts of all bytes, by turns. */
 static void transfers_start(struct end *end, na_mem_handle_t *local, na_mem_handle_t *remote,
-                            na_addr_t *peer, int count)
+                            na_addr_t *peer, int count, size_t size)
 {
     for (int i = 0; i < count; i++)
         assert_int_equal((i % 2 ? NA_Put : NA_Get)(end->na_class, end->context, event_callback,
-                                                   &events[i], local, 0, remote, 0, BYTES, peer, 0,
+                                                   &events[i], local, 0, remote, 0, size, peer, 0,
                                                    ops[i]),
                          NA_SUCCESS);
 }
@@ -316,7 +316,7 @@ static void transfers_fail_when_their_target_dies(void **state)
     assert_int_equal(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size), NA_SUCCESS);
     memset(local, 1, BYTES);
     mem = mem_open(&end, local, BYTES, NA_MEM_READWRITE);
-    transfers_start(&end, mem, remote, peer, 40);
+    transfers_start(&end, mem, remote, peer, 40, BYTES);
     end_progress(&end, 5);
     child_kill(&child);
     assert_in_range(ended_in_time(&end, 40), 1, 40);
@@ -449,7 +449,7 @@ static void transfers_go_to_the_next_one_at_its_address(void **state)
         NA_SUCCESS);
     assert_int_equal(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size), NA_SUCCESS);
     assert_int_equal(end_command(&end, peer, PEER_NAP, 5000, 0, 0, NULL, NULL), NA_SUCCESS);
-    transfers_start(&end, mem, remote, peer, 40);
+    transfers_start(&end, mem, remote, peer, 40, BYTES);
     end_progress(&end, 50);
     child_kill(&child);
     (void) ended_in_time(&end, 40);
@@ -465,7 +465,7 @@ static void transfers_go_to_the_next_one_at_its_address(void **state)
     assert_int_equal(ret, NA_SUCCESS);
     assert_int_equal(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size), NA_SUCCESS);
     memset(events, 0, sizeof(events));
-    transfers_start(&end, mem, remote, again, 4);
+    transfers_start(&end, mem, remote, again, 4, BYTES / 16);
     for (int i = 0; i < 4; i++) {
         assert_true(event_wait(&end, &events[i], TEST_WAIT_MS));
         assert_int_equal(events[i].ret, NA_SUCCESS);
