@@ -35,7 +35,11 @@ int32_t ofi_fabric_open(struct na_plugin_class *na_class)
         ret = ofi_vector_open(na_class);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = ofi_endpoint_open(na_class);
-    return ret != NA_PLUGIN_SUCCESS ? ret : ofi_data_open(na_class);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = ofi_data_open(na_class);
+    if (ret == NA_PLUGIN_SUCCESS && na_class->protocol.cm_port)
+        ofi_memory_check_cache(na_class);
+    return ret;
 }
 
 /*

@@ -413,6 +413,7 @@ void ofi_slab_deregister(struct kit_endpoint *endpoint, void *registration);
 int32_t ofi_memory_register(struct na_plugin_class *na_class, const void *base, uint64_t length,
                             uint64_t access, uint32_t mem_type, uint64_t device,
                             struct fid_mr **mr_p);
+void ofi_memory_check_cache(struct na_plugin_class *na_class);
 int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p);
 
 /* memory.c */

@@ -105,9 +105,16 @@ static void ofi_settings_default(void)
  */
 static void ofi_settings_verbs(void)
 {
+    const char *srx = getenv("FI_OFI_RXM_USE_SRX");
+
     if (!ofi_matches("/sys/class/cxi/*"))
         (void) setenv("FI_MR_CACHE_MAX_COUNT", "0", 0);
     (void) setenv("FI_AV_REMOVE_CLEANUP", "1", 0);
+    if (srx != NULL && strcmp(srx, "0") == 0) {
+        OFI_LOG_WARNING("FI_OFI_RXM_USE_SRX is 0, and 1 is set: closing an endpoint over verbs can "
+                        "end the process with it");
+        (void) setenv("FI_OFI_RXM_USE_SRX", "1", 1);
+    }
     if (ofi_matches("/sys/class/infiniband/*/parent"))
         (void) setenv("FI_UNIVERSE_SIZE", "64", 0);
 }

@@ -4,8 +4,11 @@
 #include "ofi.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 /* Keys that were taken by chance: try others. */
 #define OFI_KEY_ATTEMPTS 16
@@ -69,6 +72,34 @@ static int ofi_memory_try_read_only(struct na_plugin_class *na_class, struct fi_
         return 0;
     attr->access = FI_REMOTE_READ;
     return ofi_memory_try(na_class, attr, mr_p);
+}
+
+/*
+ * libfabric reads its settings once, perhaps before this plugin was loaded. Its cache asks for all
+ * rights, which a page that is read-only refuses.
+ */
+void ofi_memory_check_cache(struct na_plugin_class *na_class)
+{
+    const char *setting = getenv("FI_MR_CACHE_MAX_COUNT");
+    const size_t size = (size_t) sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct iovec vector = {page, size};
+    struct fi_mr_attr attr = {.mr_iov = &vector, .iov_count = 1, .access = FI_REMOTE_READ};
+    struct fid_mr *mr;
+    int error;
+
+    if (page == MAP_FAILED)
+        return;
+    error = ofi_memory_try(na_class, &attr, &mr);
+    if (error == 0)
+        (void) fi_close(&mr->fid);
+    else if (error != -FI_ENOMEM && setting != NULL && strcmp(setting, "0") == 0)
+        OFI_LOG_WARNING("libfabric caches registrations (a read-only page: %s), so peers reach "
+                        "memory that was deregistered: it was used in this process before this "
+                        "plugin; set FI_MR_CACHE_MAX_COUNT=0 and FI_AV_REMOVE_CLEANUP=1 in the "
+                        "environment of the process",
+                        fi_strerror(-error));
+    (void) munmap(page, size);
 }
 
 /* Negative, as libfabric's. */

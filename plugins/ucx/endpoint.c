@@ -139,7 +139,8 @@ static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tl
         return NA_PLUGIN_INVALID_ARG;
     }
     ucx_resources_find(tls, &na_class->has_hardware, &has_others);
-    na_class->wants_keys = na_class->has_hardware || na_class->rma_choice == UCX_RMA_UCP;
+    na_class->wants_keys = (na_class->has_hardware && na_class->rma_choice != UCX_RMA_MESSAGES) ||
+                           na_class->rma_choice == UCX_RMA_UCP;
     if (kit_init_encrypts(init)) /* then the engine's records have all bytes */
         na_class->rma_choice = UCX_RMA_MESSAGES;
     if (kit_init_encrypts(init) || is_asked)

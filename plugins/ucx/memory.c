@@ -13,6 +13,10 @@
 
 static struct na_plugin_mem *mem_alloc(void);
 static ucs_status_t mem_map(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+/*
+ * UCX asks devices for all rights. They let a peer that has the key, or guesses it, read and write,
+ * whatever is its to do, and memory that is read-only is refused.
+ */
 static bool mem_is_for_all(const struct na_plugin_mem *mem);
 static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static void mem_leave(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
@@ -73,10 +77,10 @@ int32_t ucx_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
     if (mem->region.is_remote || mem->region.is_registered)
         goto out;
     mem->region.mem_type = mem_type;
-    if (na_class->wants_keys && mem->region.length != 0)
+    if (na_class->wants_keys && mem->region.length != 0 &&
+        (mem_is_for_all(mem) || na_class->rma_choice == UCX_RMA_UCP))
         status = mem_map(na_class, mem);
     if (status != UCS_OK && (mem->region.flags & NA_PLUGIN_MEM_WRITE) == 0) {
-        /* UCX asks devices for all rights, which memory that is read-only does not give. */
         UCX_LOG_INFO("%llu bytes at %p go to peers in messages: UCX does not register them (%s)",
                      (unsigned long long) mem->region.length, (void *) (uintptr_t) mem->region.base,
                      ucx_log_last());
@@ -243,9 +247,6 @@ static ucs_status_t mem_map(struct na_plugin_class *na_class, struct na_plugin_m
         mem->mem = NULL;
         goto out;
     }
-    /* A device would let a peer that has the key read and write, whatever is its to do. */
-    if (!mem_is_for_all(mem) && na_class->rma_choice != UCX_RMA_UCP)
-        goto out;
     status = ucp_rkey_pack(na_class->context, mem->mem, &packed, &size);
     if (status != UCS_OK)
         goto out;

@@ -74,7 +74,7 @@ int32_t ucx_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
     if (ucx_read_is_possible(transfer))
         ret = ucx_read_start(transfer);
     if (ret == NA_PLUGIN_OPNOTSUPPORTED) {
-        transfer->is_native = rma->local->mem != NULL && rma->remote->packed_size != 0 &&
+        transfer->is_native = rma->remote->packed_size != 0 &&
                               !link_may_copy(link, &rma->local->region, &rma->remote->region) &&
                               link->data.ep != NULL && !link->is_data_broken;
         if (transfer->is_native)

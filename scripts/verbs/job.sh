@@ -118,8 +118,8 @@ export -f copy
 
 job_some() {
     case $1 in
-    ofi+verbs) run_tests "$1" hg/test_hg_{forward,revoked} bulk/test_bulk_transfer ;;
-    ucx+rc) run_tests "$1" hg/test_hg_{forward,revoked} bulk/test_bulk_transfer transport/test_transport_{messages,rma} ;;
+    ofi+verbs) run_tests "$1" hg/test_hg_{forward,revoked} bulk/test_bulk_transfer transport/test_transport_rma ;;
+    ucx+rc) run_tests "$1" ucx/test_ucx_ends hg/test_hg_{forward,revoked} bulk/test_bulk_transfer transport/test_transport_{messages,rma} ;;
     ucx+ud) run_tests "$1" bulk/test_bulk_transfer ;;
     esac
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How many endpoints of UCX two processes make for each other: both as many, for UCX pairs them by
- * their order, also when the link is made anew. */
+/* How many endpoints of UCX two processes make for each other (both as many, for UCX pairs them by
+ * their order, also when the link is made anew), and what memory a device is told of. */
 
 #include "ucx_message.h"
 
@@ -17,10 +17,19 @@ struct choice {
 
 static struct side sides[2];
 
+static const char *protocol(void)
+{
+    const char *init = getenv("AMALGAM_TEST_INIT"); /* ucx+rc, say, where there is a device */
+
+    return init != NULL && strncmp(init, "ucx+", 4) == 0 ? init + 4 : "tcp";
+}
+
 static void open_with(struct side *side, const struct choice *choice)
 {
-    struct na_plugin_init init = side_init("tcp");
+    struct na_plugin_init init = side_init(protocol());
 
+    if (getenv("AMALGAM_TEST_INIT") != NULL)
+        init.address = NULL;
     init.mem_per_session = choice->mem_per_session;
     assert_int_equal(setenv("AMALGAM_UCX_RMA", choice->rma, 1), 0);
     (void) side_open_init(side, &init);
@@ -82,12 +91,22 @@ static void abort_link(uint32_t side)
     }
 }
 
-static void check_pair(const struct choice *a, const struct choice *b, bool has_data)
+/* Always, never, or where there is a device that reads and writes by itself. */
+enum has_data {
+    NO_DATA,
+    BY_SOFTWARE,
+    BY_DEVICE
+};
+
+static void check_pair(const struct choice *a, const struct choice *b, enum has_data expected)
 {
     struct na_plugin_addr *addrs[2];
+    bool has_data = expected == BY_SOFTWARE;
 
     open_with(&sides[0], a);
     open_with(&sides[1], b);
+    if (expected == BY_DEVICE)
+        has_data = sides[0].na_class->is_native;
     for (uint32_t i = 0; i < 2; i++)
         assert_int_equal(ucx_addr_lookup(sides[i].na_class, sides[1 - i].na_class->name, &addrs[i]),
                          0);
@@ -108,23 +127,67 @@ static void check_pair(const struct choice *a, const struct choice *b, bool has_
 
 static void both_have_one_for_data_or_none(void **state)
 {
-    static const struct choice ucp = {"ucp", 0}, session = {"ucp", 1}, usual = {"auto", 0};
+    static const struct choice ucp = {"ucp", 0}, session = {"ucp", 1}, usual = {"auto", 0},
+                               usual_session = {"auto", 1}, messages = {"messages", 0};
 
     (void) state;
     pending_host();
-    check_pair(&ucp, &ucp, true);
-    check_pair(&ucp, &session, false);
-    check_pair(&session, &ucp, false);
-    check_pair(&usual, &ucp, false);
-    check_pair(&usual, &usual, false);
+    check_pair(&ucp, &ucp, BY_SOFTWARE);
+    check_pair(&ucp, &session, NO_DATA);
+    check_pair(&session, &ucp, NO_DATA);
+    check_pair(&usual, &ucp, BY_DEVICE);
+    check_pair(&usual, &usual, BY_DEVICE);
+    check_pair(&usual, &usual_session, NO_DATA);
+    check_pair(&usual, &messages, NO_DATA);
     kit_host = &plugin_host;
+}
+
+/* A device gives peers all rights to what it knows. */
+static void the_device_knows_what_peers_may_read_and_write(void **state)
+{
+    static const struct choice usual = {"auto", 0};
+    static uint8_t memory[4096];
+    const uint32_t rights[] = {NA_PLUGIN_MEM_READ, NA_PLUGIN_MEM_WRITE,
+                               NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE};
+    struct na_plugin_class *na_class;
+
+    (void) state;
+    open_with(&sides[0], &usual);
+    na_class = sides[0].na_class;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct na_plugin_mem *mem;
+
+        assert_int_equal(ucx_mem_create(na_class, memory, sizeof(memory), rights[i], &mem), 0);
+        assert_int_equal(ucx_mem_register(na_class, mem, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
+        assert_int_equal(mem->mem != NULL, i == 2 && na_class->has_hardware);
+        assert_int_equal(mem->packed_size != 0, i == 2 && na_class->has_hardware);
+        ucx_mem_destroy(na_class, mem);
+    }
+    side_close(&sides[0]);
+}
+
+/* No request is cancelled by us: UCX ends so what it had for a peer that died. */
+static void what_a_death_ends_is_unreachable(void **state)
+{
+    (void) state;
+    assert_int_equal(ucx_status(UCS_ERR_CANCELED), NA_PLUGIN_HOSTUNREACH);
+    assert_int_equal(ucx_status(UCS_ERR_ENDPOINT_TIMEOUT), NA_PLUGIN_HOSTUNREACH);
+    assert_int_equal(ucx_status(UCS_OK), NA_PLUGIN_SUCCESS);
+}
+
+/* The plugin's entry, which sets what soft RoCE needs, is not called in here. */
+static int setup(void **state)
+{
+    return setenv("UCX_UD_VERBS_ETH_DGID_CHECK", "n", 0) != 0 ? -1 : ucx_test_setup(state);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_have_one_for_data_or_none),
+        cmocka_unit_test(the_device_knows_what_peers_may_read_and_write),
+        cmocka_unit_test(what_a_death_ends_is_unreachable),
     };
 
-    return cmocka_run_group_tests(tests, ucx_test_setup, ucx_test_teardown);
+    return cmocka_run_group_tests(tests, setup, ucx_test_teardown);
 }
