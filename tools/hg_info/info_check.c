@@ -243,7 +243,11 @@ static hg_return_t check_forward(struct check_end *end, hg_handle_t handle, chec
         ret = tool_endpoint_progress(end->context, 100);
         if (!is_late && (tool_clock_ns() > until || tool_signal_received() != 0)) {
             is_late = true;
+            until = tool_clock_ns() + (uint64_t) CHECK_LIMIT_MS * 1000000;
             (void) HG_Cancel(handle);
+        } else if (is_late && tool_clock_ns() > until) {
+            printf("FAILED  an RPC was cancelled, and the transport does not end it\n");
+            exit(TOOL_EXIT_FAILED);
         }
     }
     if (ret == HG_SUCCESS)
