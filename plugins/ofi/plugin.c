@@ -6,6 +6,7 @@
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const void *ofi_get_extension(const char *id);
 static void ofi_settings_default(void);
@@ -110,9 +111,10 @@ static void ofi_settings_verbs(void)
     if (!ofi_matches("/sys/class/cxi/*"))
         (void) setenv("FI_MR_CACHE_MAX_COUNT", "0", 0);
     (void) setenv("FI_AV_REMOVE_CLEANUP", "1", 0);
-    if (srx != NULL && strcmp(srx, "0") == 0) {
-        OFI_LOG_WARNING("FI_OFI_RXM_USE_SRX is 0, and 1 is set: closing an endpoint over verbs can "
-                        "end the process with it");
+    if (srx != NULL && (strchr("0nNfF", srx[0]) != NULL || strcasecmp(srx, "off") == 0)) {
+        OFI_LOG_WARNING("FI_OFI_RXM_USE_SRX is %s, and 1 is set: closing an endpoint over verbs "
+                        "can end the process with it",
+                        srx);
         (void) setenv("FI_OFI_RXM_USE_SRX", "1", 1);
     }
     if (ofi_matches("/sys/class/infiniband/*/parent"))

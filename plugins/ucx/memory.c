@@ -13,10 +13,6 @@
 
 static struct na_plugin_mem *mem_alloc(void);
 static ucs_status_t mem_map(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
-/*
- * UCX asks devices for all rights. They let a peer that has the key, or guesses it, read and write,
- * whatever is its to do, and memory that is read-only is refused.
- */
 static bool mem_is_for_all(const struct na_plugin_mem *mem);
 static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static void mem_leave(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
@@ -265,6 +261,10 @@ out:
     return status;
 }
 
+/*
+ * UCX asks devices for all rights. They let a peer that has the key, or guesses it, read and write,
+ * whatever is its to do, and memory that is read-only is refused.
+ */
 static bool mem_is_for_all(const struct na_plugin_mem *mem)
 {
     const uint32_t all = NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE;
