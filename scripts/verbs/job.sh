@@ -127,6 +127,10 @@ job_some() {
 job_select() {
     run_tests "$1" transport/test_transport_{addresses,contexts,messages,rma,cancel,death} \
         hg/test_hg_{forward,revoked} bulk/test_bulk_{transfer,wire} integration/test_integration_kill
+    # What a user's 0 would bring back: a crash while an endpoint closes.
+    [ "$1" != ofi+verbs ] ||
+        FI_OFI_RXM_USE_SRX=0 check "$1 integration_kill without shared receives" 300 \
+            env AMALGAM_TEST_INIT="$1" "$build/tests/integration/test_integration_kill"
 }
 
 # Usage: run_tests <fabric> <program>...
