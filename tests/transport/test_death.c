@@ -286,7 +286,7 @@ static void a_sender_that_dies_does_no_harm(void **state)
     child_stop(&other);
 }
 
-/* Gets and puts of all bytes, by turns. */
+/* Gets and puts of so many bytes, by turns. */
 static void transfers_start(struct end *end, na_mem_handle_t *local, na_mem_handle_t *remote,
                             na_addr_t *peer, int count, size_t size)
 {

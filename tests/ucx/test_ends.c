@@ -91,7 +91,7 @@ static void abort_link(uint32_t side)
     }
 }
 
-/* Always, never, or where there is a device that reads and writes by itself. */
+/* Never, always, or where there is a device that reads and writes by itself. */
 enum has_data {
     NO_DATA,
     BY_SOFTWARE,

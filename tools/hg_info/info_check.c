@@ -42,6 +42,7 @@ struct check_end {
     hg_id_t id;
     hg_id_t message_id;
     uint32_t messages; /* that have come */
+    uint32_t arrived;  /* at the peer, of ours, as its last answer said */
     unsigned char *memory;
 };
 
@@ -64,10 +65,8 @@ static bool check_child(struct check_end *end, const char *init);
 static bool check_open(struct check_end *end, const char *init, bool says);
 static void check_close(struct check_end *end);
 static bool check_peer(struct check_end *end, const char *address, const char *who);
-static hg_return_t check_step(struct check_end *end, hg_addr_t peer, uint32_t what,
-                              uint32_t *arrived);
-static hg_return_t check_forward(struct check_end *end, hg_handle_t handle, check_in_t *in,
-                                 uint32_t *arrived);
+static hg_return_t check_step(struct check_end *end, hg_addr_t peer, uint32_t what);
+static hg_return_t check_forward(struct check_end *end, hg_handle_t handle, check_in_t *in);
 static hg_return_t check_answered(const struct hg_cb_info *info);
 static hg_return_t check_sent(const struct hg_cb_info *info);
 static struct check_end *check_end_of(hg_handle_t handle);
@@ -181,7 +180,6 @@ static bool check_peer(struct check_end *end, const char *address, const char *w
     uint64_t since = tool_clock_ns();
     hg_addr_t peer = HG_ADDR_NULL;
     hg_return_t ret = HG_Addr_lookup2(end->hg_class, address, &peer);
-    uint32_t arrived = 0;
     bool works = true;
 
     if (ret != HG_SUCCESS)
@@ -189,11 +187,11 @@ static bool check_peer(struct check_end *end, const char *address, const char *w
     for (uint32_t what = CHECK_MESSAGE; what <= CHECK_PUSH && tool_signal_received() == 0; what++) {
         since = tool_clock_ns();
         for (int i = 0; i < CHECK_REPEATS && (i == 0 || ret == HG_SUCCESS); i++)
-            ret = check_step(end, peer, what, &arrived);
+            ret = check_step(end, peer, what);
         works = check_say(names[what], who, ret, since) && works;
         /* They were sent before the RPCs, which say how many there were. */
-        if (what == CHECK_RPC && ret == HG_SUCCESS && arrived < CHECK_REPEATS)
-            works = check_lost(who, CHECK_REPEATS - arrived);
+        if (what == CHECK_RPC && ret == HG_SUCCESS && end->arrived < CHECK_REPEATS)
+            works = check_lost(who, CHECK_REPEATS - end->arrived);
     }
     (void) HG_Addr_free(end->hg_class, peer);
     return works;
@@ -203,8 +201,7 @@ static bool check_peer(struct check_end *end, const char *address, const char *w
  * Of two the target pulls the memory of this side, or pushes to it. It is memory with both rights:
  * devices move that where they move any.
  */
-static hg_return_t check_step(struct check_end *end, hg_addr_t peer, uint32_t what,
-                              uint32_t *arrived)
+static hg_return_t check_step(struct check_end *end, hg_addr_t peer, uint32_t what)
 {
     check_in_t in = {.what = what, .bulk = HG_BULK_NULL};
     void *memory = end->memory;
@@ -221,7 +218,7 @@ static hg_return_t check_step(struct check_end *end, hg_addr_t peer, uint32_t wh
         ret = HG_Create(end->context, peer, what == CHECK_MESSAGE ? end->message_id : end->id,
                         &handle);
     if (ret == HG_SUCCESS)
-        ret = check_forward(end, handle, &in, arrived);
+        ret = check_forward(end, handle, &in);
     if (ret == HG_SUCCESS && what == CHECK_PUSH && !check_is_right(end->memory, what))
         ret = HG_CHECKSUM_ERROR;
     (void) HG_Destroy(handle);
@@ -229,8 +226,7 @@ static hg_return_t check_step(struct check_end *end, hg_addr_t peer, uint32_t wh
     return ret;
 }
 
-static hg_return_t check_forward(struct check_end *end, hg_handle_t handle, check_in_t *in,
-                                 uint32_t *arrived)
+static hg_return_t check_forward(struct check_end *end, hg_handle_t handle, check_in_t *in)
 {
     uint64_t until = tool_clock_ns() + (uint64_t) CHECK_LIMIT_MS * 1000000;
     struct check_call call = {0};
@@ -254,7 +250,7 @@ static hg_return_t check_forward(struct check_end *end, hg_handle_t handle, chec
         ret = is_late ? HG_TIMEOUT : call.ret;
     if (ret != HG_SUCCESS || is_message)
         return ret;
-    *arrived = call.out.messages;
+    end->arrived = call.out.messages;
     ret = (hg_return_t) call.out.ret;
     return ret == HG_SUCCESS && call.out.is_right == 0 ? HG_CHECKSUM_ERROR : ret;
 }

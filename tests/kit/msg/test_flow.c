@@ -204,6 +204,17 @@ static void test_parts(void **state)
     check_parts(*state, true);
 }
 
+/* It is a that pauses; there is room again, and what was sent arrives. */
+static void stream_resume(struct stream *stream, const struct sim_pair *pair)
+{
+    assert_true(msg_peer_of(pair->b_at_a)->is_paused);
+    fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES / 2));
+    stream_receive(stream, pair->cb, 1);
+    stream_check(stream, pair, pair->b);
+    assert_false(msg_peer_of(pair->b_at_a)->is_paused);
+    free(stream);
+}
+
 /* XOFF is in a frame that the fabric does not take, and which is made anew. */
 static void test_refused_frame(void **state)
 {
@@ -222,12 +233,7 @@ static void test_refused_frame(void **state)
     assert_int_equal(answer.completions, 1);
     pair->b->again = 0;
     sim_poll(pair->ca, pair->cb, 20);
-    assert_true(msg_peer_of(pair->b_at_a)->is_paused);
-    fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES / 2));
-    stream_receive(stream, pair->cb, 1);
-    stream_check(stream, pair, pair->b);
-    assert_false(msg_peer_of(pair->b_at_a)->is_paused);
-    free(stream);
+    stream_resume(stream, pair);
 }
 
 /* XOFF is due at the same time as a ping, which is a HELLO. */
@@ -245,12 +251,7 @@ static void test_beside_hello(void **state)
     kit_msg_unlock(&pair->b->endpoint);
     sim_poll(pair->ca, pair->cb, 50);
     assert_int_equal(pair->b->hellos, hellos + 1);
-    assert_true(msg_peer_of(pair->b_at_a)->is_paused);
-    fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES / 2));
-    stream_receive(stream, pair->cb, 1);
-    stream_check(stream, pair, pair->b);
-    assert_false(msg_peer_of(pair->b_at_a)->is_paused);
-    free(stream);
+    stream_resume(stream, pair);
 }
 
 /* Two that have no room for each other still answer, and tell each other when there is room. */
