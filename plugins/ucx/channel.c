@@ -539,6 +539,7 @@ static const char *channel_check(struct ucx_channel *channel, uint8_t *data,
                                  struct ucx_hello *hello)
 {
     struct na_plugin_class *na_class = channel->na_class;
+    struct ucx_worker *ours = channel->link != NULL ? channel->link->worker : na_class->worker;
     const char *complaint = ucx_auth_check(channel, data, channel->in_size);
     uint8_t refusal[UCX_HELLO_HEAD];
     bool is_near;
@@ -554,16 +555,16 @@ static const char *channel_check(struct ucx_channel *channel, uint8_t *data,
         complaint = ucx_hello_read(data, channel->in_size, hello);
     if (complaint == NULL && hello->incarnation == na_class->incarnation)
         complaint = "it is this endpoint itself";
-    if (complaint != NULL || !na_class->worker->is_readable)
+    if (complaint != NULL || !ours->is_readable)
         return complaint;
     is_near = ucx_channel_is_of_user(channel);
     if (na_class->secret != NULL) {
         if (!is_near)
-            ucx_address_hide_shared(na_class->worker, data + UCX_HELLO_HEAD, hello->address_size);
+            ucx_address_hide_shared(ours, data + UCX_HELLO_HEAD, hello->address_size);
         return NULL;
     }
     hello->is_checked = true;
-    return ucx_address_check(na_class->worker, data + UCX_HELLO_HEAD, hello->address_size, is_near,
+    return ucx_address_check(ours, data + UCX_HELLO_HEAD, hello->address_size, is_near,
                              &hello->uuid);
 }
 

@@ -163,14 +163,18 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
         .name = na_class->name,
         .init = init,
     };
-    char device[64];
+    char devices[UCX_DEVICES_MAX];
     int32_t ret;
 
-    ret = ucx_name_listen(na_class, init, device, sizeof(device));
+    ret = ucx_name_listen(na_class, init, devices, sizeof(devices));
+    if (strcmp(tls, "tcp") != 0)
+        devices[0] = '\0';
+    else if (devices[0] == '\0')
+        ucx_devices_choose(devices, na_class->loopback);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = ucx_rma_open(na_class);
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = ucx_worker_open(na_class, init, tls, strcmp(tls, "tcp") == 0 ? device : "");
+        ret = ucx_worker_open(na_class, init, tls, devices);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = kit_endpoint_open(&na_class->fabric, &config, info);
     if (ret != NA_PLUGIN_SUCCESS)
@@ -180,6 +184,6 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
         UCX_LOG_WARNING("what peers say of their workers cannot be checked with this UCX: set a "
                         "key (auth_key), or let only those reach us who are trusted");
     UCX_LOG_INFO("%s: UCX_TLS %s%s%s, a worker's address of %zu bytes", na_class->name, tls,
-                 device[0] != '\0' ? ", interface " : "", device, na_class->worker->address_size);
+                 devices[0] != '\0' ? ", interface " : "", devices, na_class->worker->address_size);
     return NA_PLUGIN_SUCCESS;
 }

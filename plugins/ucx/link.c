@@ -62,7 +62,8 @@ struct ucx_link *ucx_link_named(struct na_plugin_class *na_class, const struct u
 struct ucx_link *ucx_link_create(struct na_plugin_class *na_class, const char *name)
 {
     size_t size = strlen(name) + 1;
-    struct ucx_link *link = kit_host->mem_alloc(sizeof(*link) + size, 0);
+    struct ucx_worker *worker = ucx_worker_for(na_class, name);
+    struct ucx_link *link = worker != NULL ? kit_host->mem_alloc(sizeof(*link) + size, 0) : NULL;
 
     if (link == NULL)
         return NULL;
@@ -74,7 +75,7 @@ struct ucx_link *ucx_link_create(struct na_plugin_class *na_class, const char *n
     na_class->buckets[link->hash % UCX_BUCKETS] = link;
     link->phase = UCX_LINK_DIALING;
     link->made_at = kit_host->clock_ns();
-    link->worker = na_class->worker;
+    link->worker = worker;
     na_class->dialing++;
     kit_list_init(&link->trouble);
     kit_list_init(&link->channels);

@@ -26,7 +26,7 @@ static size_t bytes_pack(void *state, size_t offset, void *dest, size_t max_leng
 static void bytes_finish(void *state);
 
 /* What an eager piece is to UCX: something that gives its bytes when it is asked for them. */
-ucs_status_t ucx_pieces_setup(struct na_plugin_class *na_class)
+int32_t ucx_pieces_setup(struct na_plugin_class *na_class)
 {
     const ucp_generic_dt_ops_t ops = {
         .start_pack = bytes_start,
@@ -34,8 +34,9 @@ ucs_status_t ucx_pieces_setup(struct na_plugin_class *na_class)
         .pack = bytes_pack,
         .finish = bytes_finish,
     };
+    ucs_status_t status = ucp_dt_create_generic(&ops, NULL, &na_class->piece);
 
-    return ucp_dt_create_generic(&ops, NULL, &na_class->piece);
+    return status == UCS_OK ? NA_PLUGIN_SUCCESS : ucx_failed("make a datatype", status);
 }
 
 void ucx_pieces_cleanup(struct na_plugin_class *na_class)

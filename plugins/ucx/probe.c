@@ -111,7 +111,7 @@ static bool probe_open(struct ucx_worker *worker)
     if (worker->probe_ep != NULL)
         return true;
     if (worker->prober == NULL &&
-        ucp_worker_create(worker->na_class->context, &params, &worker->prober) != UCS_OK) {
+        ucp_worker_create(worker->context, &params, &worker->prober) != UCS_OK) {
         worker->prober = NULL;
         return false;
     }

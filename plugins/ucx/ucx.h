@@ -36,6 +36,7 @@
 #define UCX_BUCKETS       1024u
 #define UCX_SPARES        4u   /* descriptors that UCX finds free when it makes an endpoint */
 #define UCX_OFFERED_MAX   512u /* text that names what UCX offers */
+#define UCX_DEVICES_MAX   256u /* a list of interfaces */
 
 /* Active messages */
 #define UCX_AM_FRAME         1u
@@ -64,6 +65,7 @@ struct ucx_transport {
 struct ucx_worker {
     struct kit_link node;
     struct na_plugin_class *na_class;
+    ucp_context_h context;
     ucp_worker_h worker;
     ucp_address_t *address;
     size_t address_size;
@@ -198,7 +200,11 @@ struct na_plugin_class {
     char *protocol;
     ucp_context_h context;
     struct ucx_worker *worker; /* for new links */
-    struct kit_link workers;   /* all */
+    char loopback
+        [UCX_DEVICES_MAX]; /* interfaces that `context` has not: of a context of their own */
+    ucp_context_h loopback_context; /* NULL until a peer is reached through them */
+    struct ucx_worker *loopback_worker;
+    struct kit_link workers; /* all */
     ucs_thread_mode_t thread_mode;
     uint32_t probing;      /* workers that are, or are to be */
     uint32_t shared_links; /* that have an endpoint */
@@ -337,6 +343,7 @@ extern const struct kit_msg_ops ucx_ops;
 
 /* status.c: what UCX says, and what it would print */
 int32_t ucx_status(ucs_status_t status);
+int32_t ucx_failed(const char *what, ucs_status_t status);
 void ucx_log_capture(void);
 void ucx_log_reset(void);
 const char *ucx_log_last(void);
@@ -385,9 +392,15 @@ int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_c
                              struct na_plugin_class **class_p, struct na_plugin_class_info *info);
 int32_t ucx_class_finalize(struct na_plugin_class *na_class);
 
+/* context.c */
+void ucx_devices_choose(char devices[UCX_DEVICES_MAX], char loopback[UCX_DEVICES_MAX]);
+int32_t ucx_context_create(struct na_plugin_class *na_class, const char *tls, const char *devices,
+                           ucp_context_h *context_p);
+
 /* worker.c */
 int32_t ucx_worker_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
-                        const char *tls, const char *device);
+                        const char *tls, const char *devices);
+struct ucx_worker *ucx_worker_for(struct na_plugin_class *na_class, const char *name);
 void ucx_worker_close(struct na_plugin_class *na_class);
 int32_t ucx_poll(struct kit_endpoint *endpoint);
 int ucx_get_fd(struct kit_endpoint *endpoint);
@@ -579,7 +592,7 @@ int32_t ucx_put_send(void *owner, void *peer, const void *record, uint32_t recor
                      const struct kit_region *region, uint64_t offset, uint32_t size);
 ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size, void *data,
                               size_t size, const ucp_am_recv_param_t *param);
-ucs_status_t ucx_pieces_setup(struct na_plugin_class *na_class);
+int32_t ucx_pieces_setup(struct na_plugin_class *na_class);
 void ucx_pieces_cleanup(struct na_plugin_class *na_class);
 
 /* registry.c: what is registered, for processes of this node that read it by themselves */

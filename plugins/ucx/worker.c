@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* UCP's context and worker, progress and sleeping. */
+/* UCP's workers, progress and sleeping. */
 
 #include "ucx.h"
 
@@ -10,24 +10,22 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-static int32_t worker_context_create(struct na_plugin_class *na_class, const char *tls,
-                                     const char *device);
-static void worker_configure(ucp_config_t *config, const char *name, const char *value);
-static void worker_default(ucp_config_t *config, const char *variable, const char *value);
-static void worker_configure_tcp(struct na_plugin_class *na_class, ucp_config_t *config);
+#define WORKER_DESCRIPTORS 16u /* that one of them opens, and a few for its first peer */
+
 static int32_t worker_create(struct ucx_worker *worker);
 static int32_t worker_handlers_set(struct ucx_worker *worker);
 static void worker_destroy(struct ucx_worker *worker);
-static int32_t worker_add(struct na_plugin_class *na_class);
+static void worker_open_loopback(struct na_plugin_class *na_class);
+static int32_t worker_add(struct na_plugin_class *na_class, ucp_context_h context,
+                          struct ucx_worker **current);
 static void workers_replace(struct na_plugin_class *na_class);
 static void worker_look(struct ucx_worker *worker, uint32_t looks);
 static bool worker_is_look_due(struct na_plugin_class *na_class);
 static uint64_t worker_rma_clock(const struct na_plugin_class *na_class);
 static int32_t worker_watch(struct na_plugin_class *na_class);
-static int32_t worker_failed(const char *what, ucs_status_t status);
 
 int32_t ucx_worker_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
-                        const char *tls, const char *device)
+                        const char *tls, const char *devices)
 {
     int32_t ret;
 
@@ -36,15 +34,28 @@ int32_t ucx_worker_open(struct na_plugin_class *na_class, const struct na_plugin
                                 : UCS_THREAD_MODE_SERIALIZED;
     ucx_log_capture();
     ucx_enter();
-    ret = worker_context_create(na_class, tls, device);
+    ret = ucx_context_create(na_class, tls, devices, &na_class->context);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = ucx_pieces_setup(na_class);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = worker_watch(na_class);
     if (ret == NA_PLUGIN_SUCCESS && na_class->may_attach)
         ucx_process_listen(na_class);
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = worker_add(na_class);
+        ret = worker_add(na_class, na_class->context, &na_class->worker);
     ucx_leave();
     return ret;
+}
+
+/* For a link to that name; NULL: there is none. */
+struct ucx_worker *ucx_worker_for(struct na_plugin_class *na_class, const char *name)
+{
+    if (na_class->loopback[0] == '\0' ||
+        (strncmp(name, "127.", 4) != 0 && strncmp(name, "[::1]", 5) != 0))
+        return na_class->worker;
+    if (na_class->loopback_worker == NULL)
+        worker_open_loopback(na_class);
+    return na_class->loopback_worker;
 }
 
 void ucx_worker_close(struct na_plugin_class *na_class)
@@ -69,15 +80,35 @@ void ucx_worker_close(struct na_plugin_class *na_class)
         kit_host->mem_free(worker);
     }
     ucx_pieces_cleanup(na_class);
+    if (na_class->loopback_context != NULL)
+        ucp_cleanup(na_class->loopback_context);
     if (na_class->context != NULL)
         ucp_cleanup(na_class->context);
-    na_class->worker = NULL;
-    na_class->context = NULL;
+    na_class->worker = na_class->loopback_worker = NULL;
+    na_class->context = na_class->loopback_context = NULL;
+    ucx_leave();
+}
+
+/* UCX ends the process when it finds no descriptor for a socket, so there have to be enough. */
+static void worker_open_loopback(struct na_plugin_class *na_class)
+{
+    if (!ucx_descriptors_take(na_class, WORKER_DESCRIPTORS)) {
+        UCX_LOG_WARNING("no descriptors are left for interface %s: the limit of descriptors "
+                        "(ulimit -n) may be too low",
+                        na_class->loopback);
+        return;
+    }
+    ucx_enter();
+    if (na_class->loopback_context == NULL)
+        (void) ucx_context_create(na_class, "tcp", na_class->loopback, &na_class->loopback_context);
+    if (na_class->loopback_context != NULL)
+        (void) worker_add(na_class, na_class->loopback_context, &na_class->loopback_worker);
     ucx_leave();
 }
 
 /* One more, which is the one for new links from now on. */
-static int32_t worker_add(struct na_plugin_class *na_class)
+static int32_t worker_add(struct na_plugin_class *na_class, ucp_context_h context,
+                          struct ucx_worker **current)
 {
     struct ucx_worker *worker = kit_host->mem_alloc(sizeof(*worker), 0);
     ucs_status_t status;
@@ -86,6 +117,7 @@ static int32_t worker_add(struct na_plugin_class *na_class)
     if (worker == NULL)
         return NA_PLUGIN_NOMEM;
     worker->na_class = na_class;
+    worker->context = context;
     kit_list_append(&na_class->workers, &worker->node);
     ret = worker_create(worker);
     if (ret == NA_PLUGIN_SUCCESS)
@@ -93,13 +125,13 @@ static int32_t worker_add(struct na_plugin_class *na_class)
     if (ret == NA_PLUGIN_SUCCESS) {
         status = ucp_worker_get_address(worker->worker, &worker->address, &worker->address_size);
         if (status != UCS_OK)
-            ret = worker_failed("give its worker's address", status);
+            ret = ucx_failed("give its worker's address", status);
         else if (worker->address_size > UCX_HELLO_MAX / 2)
-            ret = worker_failed("give a worker's address of usable size", UCS_ERR_EXCEEDS_LIMIT);
+            ret = ucx_failed("give a worker's address of usable size", UCS_ERR_EXCEEDS_LIMIT);
     }
     if (ret == NA_PLUGIN_SUCCESS) {
         worker->is_readable = ucx_address_learn(worker);
-        na_class->worker = worker;
+        *current = worker;
         return NA_PLUGIN_SUCCESS;
     }
     worker_destroy(worker);
@@ -146,7 +178,8 @@ static void workers_replace(struct na_plugin_class *na_class)
         worker->is_broken = false;
         UCX_LOG_WARNING("a process that was killed left the shared memory in which we receive in "
                         "disorder: it is replaced, and peers of this node are connected anew");
-        if (worker == na_class->worker && worker_add(na_class) != NA_PLUGIN_SUCCESS)
+        if (worker == na_class->worker &&
+            worker_add(na_class, worker->context, &na_class->worker) != NA_PLUGIN_SUCCESS)
             continue;
         worker->is_retired = true;
         ucx_links_leave(worker);
@@ -211,111 +244,6 @@ bool ucx_try_wait(struct kit_endpoint *endpoint)
     return status == UCS_OK;
 }
 
-static int32_t worker_context_create(struct na_plugin_class *na_class, const char *tls,
-                                     const char *device)
-{
-    ucp_params_t params = {
-        .field_mask = UCP_PARAM_FIELD_FEATURES,
-        .features = UCP_FEATURE_AM,
-    };
-    ucp_config_t *config;
-    ucs_status_t status;
-
-    if (!na_class->is_busy)
-        params.features |= UCP_FEATURE_WAKEUP;
-    /* Only where hardware does it: what UCP's software does for a peer has no bounds. */
-    if (na_class->wants_keys)
-        params.features |= UCP_FEATURE_RMA;
-    ucx_log_reset();
-    status = ucp_config_read(NULL, NULL, &config);
-    if (status != UCS_OK)
-        return worker_failed("read its configuration", status);
-    /* "all" is what UCX does by itself, or what the user's UCX_TLS makes of it. */
-    if (strcmp(tls, "all") != 0 || getenv("UCX_TLS") == NULL)
-        worker_configure(config, "TLS", tls);
-    if (device[0] != '\0')
-        worker_default(config, "UCX_NET_DEVICES", device);
-#if UCP_API_VERSION >= UCP_VERSION(1, 12) /* that is when it takes options of transports */
-    /* Shared memory for endpoints that are told of dead peers; its name is that of both kinds. */
-    if (getenv("UCX_POSIX_ERROR_HANDLING") == NULL && getenv("UCX_SYSV_ERROR_HANDLING") == NULL &&
-        (ucx_protocol_has(tls, "sysv") || ucx_protocol_has(tls, "posix")))
-        worker_configure(config, "MM_ERROR_HANDLING", "y");
-#endif
-    if (ucx_protocol_has(tls, "tcp") && !na_class->has_hardware)
-        worker_configure_tcp(na_class, config);
-    /* Its lane for that makes UCX 1.13 end the process when a peer goes before it is connected; our
-     * own sockets show the death of peers. */
-    if (na_class->has_hardware)
-        worker_default(config, "UCX_KEEPALIVE_INTERVAL", "inf");
-    /* Nobody's address makes us wait in connect(), be it that of a host that does not answer. */
-    if (ucx_protocol_has(tls, "tcp"))
-        worker_default(config, "UCX_TCP_CONN_NB", "y");
-    /* UCX opens a socket as it makes an interface active for the first peer, and passive after the
-     * last one, and ends the process when it gets none. So the only one that there is stays active;
-     * beside shared memory that would cost a system call in each poll. */
-    if (strcmp(tls, "tcp") == 0)
-        worker_default(config, "UCX_ADAPTIVE_PROGRESS", "n");
-    status = ucp_init(&params, config, &na_class->context);
-    ucp_config_release(config);
-    if (status != UCS_OK)
-        na_class->context = NULL;
-    else
-        status = ucx_pieces_setup(na_class);
-    if (status == UCS_OK)
-        return NA_PLUGIN_SUCCESS;
-    return worker_failed("open a context", status);
-}
-
-static void worker_configure(ucp_config_t *config, const char *name, const char *value)
-{
-    ucs_status_t status = ucp_config_modify(config, name, value);
-
-    if (status != UCS_OK)
-        UCX_LOG_WARNING("UCX does not take %s=%s: %s", name, value, ucs_status_string(status));
-}
-
-/*
- * What the user has set stays. Before 1.17 UCX has an option of the transport without the
- * transport's name.
- */
-static void worker_default(ucp_config_t *config, const char *variable, const char *value)
-{
-    const char *name = variable + strlen("UCX_");
-    unsigned major, minor, release;
-
-    if (getenv(variable) != NULL)
-        return;
-    ucp_get_version(&major, &minor, &release);
-    if (major == 1 && minor < 17 && strncmp(name, "TCP_", strlen("TCP_")) == 0)
-        name += strlen("TCP_");
-    worker_configure(config, name, value);
-}
-
-static void worker_configure_tcp(struct na_plugin_class *na_class, ucp_config_t *config)
-{
-    /* When a peer dies during a send without a copy, UCX 1.13 ends the process: it counts the
-     * completion twice. */
-    worker_default(config, "UCX_ZCOPY_THRESH", "inf");
-#if UCP_API_VERSION >= UCP_VERSION(1, 12)
-    worker_default(config, "UCX_TCP_PUT_ENABLE", "n");
-    /* So a piece of a transfer is one system call, and is taken from where that call left it. What
-     * UCX calls its new protocols, and takes by itself since 1.16, never takes one at once. */
-    if (getenv("UCX_TCP_TX_SEG_SIZE") == NULL && getenv("UCX_TCP_RX_SEG_SIZE") == NULL &&
-        getenv("UCX_PROTO_ENABLE") == NULL) {
-        worker_default(config, "UCX_PROTO_ENABLE", "n");
-        worker_default(config, "UCX_TCP_TX_SEG_SIZE", UCX_STREAM_SEG);
-        worker_default(config, "UCX_TCP_RX_SEG_SIZE", UCX_STREAM_SEG);
-        na_class->has_segments = true;
-    }
-    /* UCX takes several events at a time. A send from a callback of the first one that finds its
-     * peer gone closes the peer's endpoint, and UCX ends the process at that one's event. */
-    worker_default(config, "UCX_TCP_MAX_POLL", "1");
-    /* A peer that is gone before the connection is made is not called again: another process may
-     * have got the port, and UCX ends the process at what that says. */
-    worker_default(config, "UCX_TCP_MAX_CONN_RETRIES", "1");
-#endif
-}
-
 /*
  * All calls are made under one lock, so the second of three levels is enough. UCX adds its own
  * descriptors to ours: with a set of UCX's inside of it the sets would be nested deeper than the
@@ -336,14 +264,14 @@ static int32_t worker_create(struct ucx_worker *worker)
         params.event_fd = na_class->epoll_fd;
         params.user_data = na_class;
     }
-    status = ucp_worker_create(na_class->context, &params, &worker->worker);
+    status = ucp_worker_create(worker->context, &params, &worker->worker);
     if (status != UCS_OK) {
         worker->worker = NULL;
-        return worker_failed("create a worker", status);
+        return ucx_failed("create a worker", status);
     }
     status = ucp_worker_query(worker->worker, &attr);
     if (status != UCS_OK)
-        return worker_failed("tell of its worker", status);
+        return ucx_failed("tell of its worker", status);
     if (attr.thread_mode >= params.thread_mode)
         return NA_PLUGIN_SUCCESS;
     UCX_LOG_ERROR("this UCX was built without thread support (--enable-mt): it allows one thread, "
@@ -372,7 +300,7 @@ static int32_t worker_handlers_set(struct ucx_worker *worker)
         ucs_status_t status = ucp_worker_set_am_recv_handler(worker->worker, &param);
 
         if (status != UCS_OK)
-            return worker_failed("take a handler of active messages", status);
+            return ucx_failed("take a handler of active messages", status);
     }
     return NA_PLUGIN_SUCCESS;
 }
@@ -405,12 +333,4 @@ static int32_t worker_watch(struct na_plugin_class *na_class)
         return NA_PLUGIN_SUCCESS;
     UCX_LOG_ERROR("a socket cannot be watched: %s", strerror(errno));
     return NA_PLUGIN_NOMEM;
-}
-
-static int32_t worker_failed(const char *what, ucs_status_t status)
-{
-    int32_t ret = ucx_status(status);
-
-    UCX_LOG_ERROR("UCX cannot %s: %s (%s)", what, ucs_status_string(status), ucx_log_last());
-    return ret == NA_PLUGIN_AGAIN ? NA_PLUGIN_NOMEM : ret;
 }

@@ -599,7 +599,7 @@ defaults() {
     while read -r line; do
         grep -qF -e ": $line" $rows || fail "no row of $rows says which page has what follows from: $line"
         count=$((count + 1))
-    done < <(grep -ohE 'setenv\("[A-Z_]+", "[^"]*", 0\);|worker_default\(config, "[A-Z_]+", ["A-Z].*;' plugins/*/*.c
+    done < <(grep -ohE 'setenv\("[A-Z_]+", "[^"]*", 0\);|context_default\(config, "[A-Z_]+", ["A-Z].*;' plugins/*/*.c
         grep -ohE '^#define [A-Z_]+_DEFAULT .*[0-9].*' sdk/include/*.h | grep -v UINT32_MAX | tr -s ' ')
     [ "$count" -ge 20 ] || fail "$count defaults were found; the patterns fit the sources no more"
 }

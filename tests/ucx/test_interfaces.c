@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Through which interfaces UCX goes: the loopback one beside others only for a peer there. */
+
+#include "ucx_message.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define WAIT_NS UINT64_C(20000000000)
+#define LIMIT   256
+
+static uint32_t workers_of(const struct side *side)
+{
+    const struct kit_link *workers = &side->na_class->workers;
+    uint32_t count = 0;
+
+    for (const struct kit_link *node = workers->next; node != workers; node = node->next)
+        count++;
+    return count;
+}
+
+static void open_at(struct side *side, const char *address, uint32_t listen)
+{
+    struct na_plugin_init init = side_init("tcp");
+
+    init.address = address;
+    init.listen = listen;
+    (void) side_open_init(side, &init);
+}
+
+static void send_one(struct side *origin, struct side *target)
+{
+    const uint64_t end = kit_host->clock_ns() + WAIT_NS;
+    struct pending *send = pending_new(), *receive = pending_new();
+    struct na_plugin_addr *addr;
+    char text[8] = "";
+
+    assert_int_equal(ucx_addr_lookup(origin->na_class, target->na_class->name, &addr), 0);
+    assert_int_equal(
+        kit_msg_recv_unexpected(target->context, receive->op, text, sizeof(text), NULL), 0);
+    assert_int_equal(
+        kit_msg_send_unexpected(origin->context, send->op, "hello", 6, NULL, addr, 0, 1), 0);
+    while (send->status == PENDING_WAITS || receive->status == PENDING_WAITS) {
+        assert_true(kit_host->clock_ns() < end);
+        side_poll(origin);
+        side_poll(target);
+    }
+    assert_int_equal(send->status, 0);
+    assert_int_equal(receive->status, 0);
+    assert_string_equal(text, "hello");
+    kit_msg_addr_free(origin->na_class, addr);
+    free(send);
+    free(receive);
+}
+
+/* Whether this machine has another one than the loopback interface. */
+static bool has_others(void)
+{
+    char devices[UCX_DEVICES_MAX], loopback[UCX_DEVICES_MAX];
+
+    ucx_devices_choose(devices, loopback);
+    assert_int_equal(devices[0] != '\0', loopback[0] != '\0');
+    if (devices[0] == '\0')
+        print_message("not run: there is no interface but the loopback one\n");
+    return devices[0] != '\0';
+}
+
+static void the_loopback_interface_is_opened_for_who_is_there(void **state)
+{
+    struct side origin, near, far;
+    const uint32_t more = has_others() ? 1 : 0;
+
+    (void) state;
+    pending_host();
+    open_at(&origin, NULL, 0);
+    open_at(&near, "127.0.0.1", 1);
+    open_at(&far, NULL, 1);
+    assert_int_equal(workers_of(&origin), 1);
+    send_one(&origin, &far);
+    assert_int_equal(workers_of(&origin), 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        send_one(&origin, &near);
+        assert_int_equal(workers_of(&origin), 1 + more);
+    }
+    assert_int_equal(workers_of(&near), 1);
+    side_close(&origin);
+    side_close(&near);
+    side_close(&far);
+    kit_host = &plugin_host;
+}
+
+/* UCX would end the process. */
+static void without_descriptors_it_is_not_opened(void **state)
+{
+    struct rlimit limit, low;
+    struct side origin, near;
+    int fds[LIMIT], count = 0;
+    struct ucx_link *link;
+
+    (void) state;
+    if (!has_others())
+        skip();
+    pending_host();
+    open_at(&origin, NULL, 0);
+    open_at(&near, "127.0.0.1", 1);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    low = limit;
+    low.rlim_cur = LIMIT;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    while (count < LIMIT && (fds[count] = dup(STDERR_FILENO)) >= 0)
+        count++;
+    link = ucx_link_create(origin.na_class, near.na_class->name);
+    while (count > 0)
+        (void) close(fds[--count]);
+    assert_null(link);
+    assert_int_equal(workers_of(&origin), 1);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    origin.na_class->descriptors_at = 0; /* they are counted anew */
+    send_one(&origin, &near);
+    assert_int_equal(workers_of(&origin), 2);
+    side_close(&origin);
+    side_close(&near);
+    kit_host = &plugin_host;
+}
+
+static void what_the_user_names_is_all(void **state)
+{
+    char devices[UCX_DEVICES_MAX], loopback[UCX_DEVICES_MAX];
+    struct side origin, near;
+
+    (void) state;
+    pending_host();
+    assert_int_equal(setenv("UCX_NET_DEVICES", "lo", 1), 0);
+    ucx_devices_choose(devices, loopback);
+    assert_string_equal(devices, "");
+    assert_string_equal(loopback, "");
+    open_at(&origin, NULL, 0);
+    open_at(&near, "127.0.0.1", 1);
+    send_one(&origin, &near);
+    assert_int_equal(workers_of(&origin), 1);
+    side_close(&origin);
+    side_close(&near);
+    assert_int_equal(unsetenv("UCX_NET_DEVICES"), 0);
+    kit_host = &plugin_host;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_loopback_interface_is_opened_for_who_is_there),
+        cmocka_unit_test(without_descriptors_it_is_not_opened),
+        cmocka_unit_test(what_the_user_names_is_all),
+    };
+
+    return cmocka_run_group_tests(tests, ucx_test_setup, ucx_test_teardown);
+}
