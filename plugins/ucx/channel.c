@@ -617,7 +617,7 @@ static struct ucx_link *channel_match(struct ucx_channel *channel, const struct 
     if (channel->fd < 0)
         return NULL;
     if (link == NULL)
-        link = ucx_link_create(na_class, hello->name);
+        link = ucx_link_create(na_class->worker, hello->name);
     if (link == NULL) {
         channel_failed(channel, "no memory for one more peer");
         return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* UCP's contexts: what UCX is told before it opens anything, and through which interfaces it goes. */
+/* UCP's contexts: what UCX is told before it opens anything, and which interfaces it may use. */
 
 #include "ucx.h"
 

@@ -59,11 +59,11 @@ struct ucx_link *ucx_link_named(struct na_plugin_class *na_class, const struct u
     return NULL;
 }
 
-struct ucx_link *ucx_link_create(struct na_plugin_class *na_class, const char *name)
+struct ucx_link *ucx_link_create(struct ucx_worker *worker, const char *name)
 {
+    struct na_plugin_class *na_class = worker->na_class;
     size_t size = strlen(name) + 1;
-    struct ucx_worker *worker = ucx_worker_for(na_class, name);
-    struct ucx_link *link = worker != NULL ? kit_host->mem_alloc(sizeof(*link) + size, 0) : NULL;
+    struct ucx_link *link = kit_host->mem_alloc(sizeof(*link) + size, 0);
 
     if (link == NULL)
         return NULL;

@@ -9,6 +9,7 @@ int32_t ucx_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
     struct ucx_link *link = ucx_link_find(na_class, peer->name);
+    struct ucx_worker *worker;
     int32_t ret;
 
     ucx_peer(peer)->link = NULL;
@@ -17,7 +18,8 @@ int32_t ucx_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
             UCX_LOG_INFO("%s does not listen and is not connected", peer->name);
             return NA_PLUGIN_HOSTUNREACH;
         }
-        link = ucx_link_create(na_class, peer->name);
+        worker = ucx_worker_for(na_class, peer->name);
+        link = worker != NULL ? ucx_link_create(worker, peer->name) : NULL;
         if (link == NULL)
             return NA_PLUGIN_NOMEM;
         ret = ucx_channel_dial(link);

@@ -422,7 +422,7 @@ bool ucx_path_is_named(struct kit_endpoint *endpoint, const void *path, const ch
 struct ucx_link *ucx_link_find(struct na_plugin_class *na_class, const char *name);
 struct ucx_link_name ucx_link_name(const struct ucx_link *link);
 struct ucx_link *ucx_link_named(struct na_plugin_class *na_class, const struct ucx_link_name *name);
-struct ucx_link *ucx_link_create(struct na_plugin_class *na_class, const char *name);
+struct ucx_link *ucx_link_create(struct ucx_worker *worker, const char *name);
 void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason);
 void ucx_link_hung_up(struct ucx_link *link, const char *reason);
 void ucx_link_trouble(struct ucx_link *link);

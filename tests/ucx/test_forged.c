@@ -368,7 +368,7 @@ static void what_was_said_with_the_key_is_said_once(void **state)
 /* As the message layer does for its first frame to that name. */
 static struct ucx_link *dial(struct side *side, const char *name)
 {
-    struct ucx_link *link = ucx_link_create(side->na_class, name);
+    struct ucx_link *link = ucx_link_create(side->na_class->worker, name);
 
     assert_non_null(link);
     assert_int_equal(ucx_channel_dial(link), 0);

@@ -44,7 +44,7 @@ static void an_endpoint_is_made_when_all_others_are_taken(void **state)
     assert_true(are_open(&side));
     hello.address = peer.na_class->worker->address;
     hello.address_size = (uint32_t) peer.na_class->worker->address_size;
-    link = ucx_link_create(side.na_class, peer.na_class->name);
+    link = ucx_link_create(side.na_class->worker, peer.na_class->name);
     assert_non_null(link);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     low = limit;
