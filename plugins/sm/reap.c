@@ -16,13 +16,22 @@
 
 #define SM_REAP_MAX 4096 /* entries checked in one start */
 
+/* What one search learns once, for there may be thousands of files. */
+struct sm_reaper {
+    uint64_t pid_namespace; /* ours */
+    uint32_t pid;           /* of the owner that was found alive last; 0: none was */
+    uint64_t process;
+};
+
 static void sm_reap_orphan(const char *entry);
-static bool sm_reap_owner_is_dead(int fd);
+static enum sm_reaped sm_reap_file(struct sm_reaper *reaper, const char *name);
+static bool sm_reap_owner_is_dead(struct sm_reaper *reaper, int fd);
 static void sm_reap_sockets(int fd, const char *name);
 
 /* Called at the start of an endpoint. */
 void sm_reap_all(void)
 {
+    struct sm_reaper reaper = {.pid_namespace = kit_process_namespace("pid")};
     char prefix[32];
     size_t prefix_length;
     struct dirent *entry;
@@ -44,9 +53,16 @@ void sm_reap_all(void)
         if (!sm_name_check(name, strlen(name), &reason))
             continue;
         seen++;
-        (void) sm_reap_name(name);
+        (void) sm_reap_file(&reaper, name);
     }
     (void) closedir(directory);
+}
+
+enum sm_reaped sm_reap_name(const char *name)
+{
+    struct sm_reaper reaper = {.pid_namespace = kit_process_namespace("pid")};
+
+    return sm_reap_file(&reaper, name);
 }
 
 /*
@@ -54,7 +70,7 @@ void sm_reap_all(void)
  * past pthread_atfork may hold it for a dead parent: the process that is written in the file
  * counts, too. A process that removes holds a second lock, of the open file, so that only one does.
  */
-enum sm_reaped sm_reap_name(const char *name)
+static enum sm_reaped sm_reap_file(struct sm_reaper *reaper, const char *name)
 {
     struct flock only_me = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
     enum sm_reaped reaped = SM_REAPED_FOREIGN;
@@ -80,7 +96,7 @@ enum sm_reaped sm_reap_name(const char *name)
     if (fcntl(fd, F_OFD_SETLK, &only_me) != 0)
         goto out;
     reaped = SM_REAPED_ALIVE;
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && !sm_reap_owner_is_dead(fd))
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && !sm_reap_owner_is_dead(reaper, fd))
         goto out;
     reaped = SM_REAPED_NONE;
     if (lstat(path, &there) != 0 || there.st_dev != status.st_dev || there.st_ino != status.st_ino)
@@ -128,13 +144,20 @@ static void sm_reap_orphan(const char *entry)
 }
 
 /* False when in doubt: for a process of another PID namespace the lock alone counts. */
-static bool sm_reap_owner_is_dead(int fd)
+static bool sm_reap_owner_is_dead(struct sm_reaper *reaper, int fd)
 {
     struct sm_segment_header header;
 
-    return pread(fd, &header, sizeof(header), 0) == (ssize_t) sizeof(header) &&
-           header.pid_namespace != 0 && header.pid_namespace == kit_process_namespace("pid") &&
-           kit_process_is_dead(header.pid, header.process);
+    if (pread(fd, &header, sizeof(header), 0) != (ssize_t) sizeof(header) ||
+        header.pid_namespace == 0 || header.pid_namespace != reaper->pid_namespace)
+        return false;
+    if (header.pid == reaper->pid && header.process == reaper->process)
+        return false;
+    if (kit_process_is_dead(header.pid, header.process))
+        return true;
+    reaper->pid = header.pid;
+    reaper->process = header.process;
+    return false;
 }
 
 /* Under the lock for removing no other process makes or removes the sockets beside the file. */

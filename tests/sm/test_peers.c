@@ -9,6 +9,7 @@
 
 #include "../test_count.h"
 
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -61,6 +62,7 @@ static void echo_received(const struct na_cb_info *info)
 static void serve(int out)
 {
     struct echo *echos = calloc(PER_PROCESS, sizeof(*echos));
+    struct pollfd fds[PER_PROCESS];
 
     (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int i = 0; i < PER_PROCESS; i++) {
@@ -81,16 +83,22 @@ static void serve(int out)
         (void) NA_Addr_to_string(echo->end.na_class, address, &size, self);
         if (write(out, address, sizeof(address)) != (ssize_t) sizeof(address))
             _exit(1);
+        fds[i].fd = NA_Poll_get_fd(echo->end.na_class, echo->end.context);
+        fds[i].events = POLLIN;
     }
     for (;;) {
+        bool may_wait = true;
+
         for (int i = 0; i < PER_PROCESS; i++) {
             unsigned int count = 0;
 
             (void) NA_Poll(echos[i].end.na_class, echos[i].end.context, &count);
             if (count != 0)
                 (void) NA_Trigger(echos[i].end.context, count, NULL);
+            may_wait = may_wait && count == 0 &&
+                       NA_Poll_try_wait(echos[i].end.na_class, echos[i].end.context);
         }
-        (void) usleep(2000);
+        (void) poll(fds, PER_PROCESS, may_wait ? 1000 : 0);
     }
 }
 
