@@ -203,7 +203,7 @@ static bool is_hung_up(int fd, struct end *end)
         /* A reset, where not all that was said had been read. */
         if (size == 0 || (size < 0 && errno == ECONNRESET))
             return true;
-        end_progress(end, 0);
+        end_progress(end, 1);
     }
     return false;
 }
@@ -211,7 +211,7 @@ static bool is_hung_up(int fd, struct end *end)
 static void callers_that_are_no_endpoints_do_no_harm(void **state)
 {
     /* The head of an introduction that says 4 GiB follow; whoever sends less is waited for. */
-    static const uint8_t greedy[120] = {0x55, 0x58, 0x48, 0x4c, 1,    0,    0,
+    static const uint8_t greedy[160] = {0x55, 0x58, 0x48, 0x4c, 1,    0,    0,
                                         0,    0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
     static const char http[] =
         "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: somebody who came to the wrong door\r\n"
