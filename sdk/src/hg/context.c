@@ -29,6 +29,8 @@
  */
 #define HG_QUIESCE_NS            UINT64_C(500000000)
 #define HG_QUIESCE_RESPONDING_NS UINT64_C(5000000000)
+#define HG_QUIESCE_POLL_NS       UINT64_C(1000000) /* then it sleeps in between, */
+#define HG_QUIESCE_SLEEP_MS      2u                /* for so long: not all ends by an event */
 
 static hg_context_t *hg_context_create(hg_class_t *hg_class, uint32_t id);
 static hg_context_t *hg_context_new(hg_class_t *hg_class, uint8_t id);
@@ -178,13 +180,13 @@ static hg_return_t hg_context_quiesce(hg_context_t *context)
 
 static hg_return_t hg_context_drain(hg_context_t *context)
 {
-    uint64_t start = hg_clock_ns(), waited_ns;
+    uint64_t start = hg_clock_ns(), waited_ns = 0;
 
     while (!hg_context_is_quiet(context)) {
         (void) hg_controls_cancel(context);
         hg_remotes_cancel(context);
         hg_budget_cancel_all(&hg_rpc_class(context->hg_class)->in_budget, context);
-        (void) hg_context_poll(context);
+        (void) HG_Progress(context, waited_ns < HG_QUIESCE_POLL_NS ? 0 : HG_QUIESCE_SLEEP_MS);
         /* What is complete is called back, as the program would have done with HG_Trigger(). */
         (void) HG_Trigger(context, 0, UINT_MAX, NULL);
         waited_ns = hg_clock_ns() - start;
