@@ -369,11 +369,12 @@ static void deregistration_during_a_get_is_noticed(void **state)
 }
 
 static pthread_t withdrawer;
-static _Atomic bool is_withdrawn;
+static _Atomic bool is_withdrawing, is_withdrawn;
 static bool was_withdrawn;
 
 static void *withdraw(void *arg)
 {
+    atomic_store(&is_withdrawing, true);
     deregister_now();
     atomic_store(&is_withdrawn, true);
     return arg;
@@ -383,7 +384,9 @@ static void *withdraw(void *arg)
 static void withdraw_meanwhile(void)
 {
     assert_int_equal(pthread_create(&withdrawer, NULL, withdraw, NULL), 0);
-    for (int i = 0; i < 50 && !atomic_load(&is_withdrawn); i++)
+    while (!atomic_load(&is_withdrawing))
+        (void) usleep(1000);
+    for (int i = 0; i < 200 && !atomic_load(&is_withdrawn); i++)
         (void) usleep(1000);
     was_withdrawn = atomic_load(&is_withdrawn);
 }
