@@ -8,7 +8,8 @@
 [ $# -eq 1 ] || { sed -n 's/^#     //p' "$0" >&2 && exit 2; }
 need_abigail
 addition='$a NA_PUBLIC void NA_More(void);\nvoid NA_More(void) {}'
-tree=$1/tree build=$1/build later=$1/later log=$1/log
+tree=$1/tree build=$1/build unbroken=$1/unbroken later=$1/later log=$1/log
+compiled= # see change
 
 main() {
     copy_and_configure
@@ -104,11 +105,12 @@ broken_names() {
         's/^(#define HG_VERSION_PATCH +)1/\10/' sdk/include/mercury_config.h
 }
 
-# Those of one library together: an undone change to it is built with the next one.
+# Those of one library together: an undone change to it is built with the next one. `compiled` is the
+# source with the function that the report is of.
 broken_libraries() {
-    broken "a member of a struct of na moved" types "na_protocol_info" \
+    compiled=sdk/src/na/protocol_info.c broken "a member of a struct of na moved" types "na_protocol_info" \
         '/^    char \*class_name;/{h;d};/^    char \*protocol_name;/{G}' sdk/include/na_types.h
-    broken "an enumerator renumbered" types "NA_CB_PUT" \
+    compiled=sdk/src/na/rma.c broken "an enumerator renumbered" types "NA_CB_PUT" \
         's/X\(NA_CB_PUT\) /X(NA_CB_NEW) &/' sdk/include/na_types.h
     broken "a function that returns another type" types "NA_Plugin_get_abi_version" \
         's/uint32_t (NA_Plugin_get_abi_version)/uint64_t \1/' \
@@ -121,14 +123,14 @@ broken_libraries() {
         's/AMALGAM_NA_1.0/AMALGAM_NA_1.9/' sdk/na.map
     broken "a function added, and not to the baseline" symbols "added: NA_More@@AMALGAM_NA_1.0" \
         "$addition" sdk/src/na/version.c
-    broken "a member of a struct of hg moved" types "hg_info" \
+    compiled=sdk/src/hg/handle.c broken "a member of a struct of hg moved" types "hg_info" \
         '/^    hg_addr_t addr; +\/\* At/{h;d};/^    hg_id_t id; +\/\* RPC/{G}' \
         sdk/include/mercury_types.h
-    allowed "a struct that grows, grown" types \
+    compiled=sdk/src/hg/counters.c allowed "a struct that grows, grown" types \
         's/^    uint64_t overflow_bytes; .*/&\n    uint64_t more_count;/' sdk/include/mercury_ext.h
     broken "a symbol of the utilities dropped" symbols "dropped: hg_poll_wait@@AMALGAM_UTIL_1.0" \
         's/^local:/local:\n    hg_poll_wait;/' dropin/util.map
-    broken "a member of the utilities widened" types "hg_poll_event" \
+    compiled=dropin/src/poll.c broken "a member of the utilities widened" types "hg_poll_event" \
         's/^    uint32_t events;/    uint64_t events;/' dropin/include/mercury_poll.h
     broken "a member of the utilities moved" layout "offset of hg_log_outlet.state" \
         '/^    enum hg_log_state state;/{h;d};/^    enum hg_log_level level;/{G}' \
@@ -139,13 +141,13 @@ broken_libraries() {
 updates() {
     local file=sdk/src/na/version.c
     change "an addition" "$addition" $file
-    build_libraries && bash "$tree/abi-tests/update.sh" "$build/lib" >"$log" 2>&1 &&
-        bash "$tree/abi-tests/check.sh" symbols "$build/lib" >>"$log" 2>&1 &&
-        bash "$tree/abi-tests/check.sh" types "$build/lib" >>"$log" 2>&1 ||
+    build_libraries amalgam-na && cp -a "$unbroken" "$unbroken.added" &&
+        cp -a "$build"/lib/libamalgam-na.* "$unbroken.added/" || give_up "an addition cannot be built"
+    bash "$tree/abi-tests/update.sh" "$unbroken.added" >"$log" 2>&1 &&
+        bash "$tree/abi-tests/check.sh" symbols "$unbroken.added" >>"$log" 2>&1 &&
+        bash "$tree/abi-tests/check.sh" types "$unbroken.added" >>"$log" 2>&1 ||
         give_up "an addition does not get into the baseline"
-    cp "$root/$file" "$tree/$file"
-    build_libraries || give_up "the addition cannot be undone"
-    ! bash "$tree/abi-tests/update.sh" "$build/lib" >"$log" 2>&1 ||
+    ! bash "$tree/abi-tests/update.sh" "$unbroken" >"$log" 2>&1 ||
         give_up "a removal gets into the baseline"
     echo "update.sh takes additions, and refuses removals"
 }
@@ -153,9 +155,9 @@ updates() {
 # Only what the libraries are made of, so that little is built. Debug information says the same
 # without optimization.
 copy_and_configure() {
-    rm -rf "$tree" "$build" "$later"
+    rm -rf "$tree" "$build" "$unbroken" "$unbroken.added" "$later"
     mkdir -p "$tree/plugins" "$tree/packaging" "$later"
-    cp -rL "$root"/{CMakeLists.txt,LICENSE,cmake,sdk,dropin,abi-tests} "$tree/"
+    cp -rL --preserve=timestamps "$root"/{CMakeLists.txt,LICENSE,cmake,sdk,dropin,abi-tests} "$tree/"
     cp -rL "$root/packaging/debian" "$tree/packaging/"
     touch "$tree/plugins/CMakeLists.txt"
     freeze_today
@@ -164,6 +166,7 @@ copy_and_configure() {
         -DAMALGAM_BUILD_MERCURY=ON >"$log" 2>&1 ||
         give_up "the copy cannot be configured"
     build_libraries || give_up "the copy does not build"
+    cp -a "$build/lib" "$unbroken"
 }
 
 # As if today's minor had been released: until it is, its header may still grow.
@@ -193,13 +196,15 @@ intact() {
     done
 }
 
-# Usage: change <what> <sed script> <file>; of the copy, and of nothing that a link leads to.
+# Usage: change <what> <sed script> <file>; of the copy, and of nothing that a link leads to. A header keeps
+# its time, so that not all that includes it is compiled anew, but $compiled and the sources that change.
 change() {
     [ "$(realpath "$tree/$3")" = "$(realpath "$tree")/$3" ] || {
         fail "$tree/$3 is not a file of the copy"
         finish
     }
     sed -E -i "$2" "$tree/$3"
+    new_time "$3"
     ! cmp -s "$root/$3" "$tree/$3" || fail "$1: nothing changes in $3"
 }
 
@@ -219,9 +224,7 @@ broken() {
         cat "$log"
         fail "$what: check.sh $check ended with $status, and does not report /$pattern/"
     fi
-    for file in "$@"; do
-        cp "$root/$file" "$tree/$file"
-    done
+    undo "$@"
 }
 
 # Usage: allowed <what changed> <check> <sed script> <file>
@@ -232,7 +235,22 @@ allowed() {
         run_check "$check" "$file" >"$log" 2>&1 ||
         give_up "$what: check.sh $check does not allow it"
     printf '%-42s allowed by %s\n' "$what" "$check"
-    cp "$root/$file" "$tree/$file"
+    undo "$file"
+}
+
+# Usage: undo <file>...; what was compiled is compiled again with the next change to its library.
+undo() {
+    local file
+    for file in "$@"; do
+        cp "$root/$file" "$tree/$file"
+        new_time "$file"
+    done
+}
+
+# Usage: new_time <changed file>
+new_time() {
+    [[ $1 != *.h ]] || touch -r "$root/$1" "$tree/$1"
+    [ -z "$compiled" ] || touch "$tree/$compiled"
 }
 
 # Usage: run_check <check> <file>; of what the file is in: the rest is as it was when all of it passed.
@@ -246,7 +264,11 @@ run_check() {
 
 # Usage: rebuild <check> <file>; what the check looks at, and the file is in.
 rebuild() {
-    case $1 in symbols | types) build_libraries "$(library_of "$2")" ;; esac
+    local name
+    case $1 in symbols | types) ;; *) return 0 ;; esac
+    name=$(library_of "$2")
+    build_libraries "$name" || return
+    ! cmp -s "$build/lib/lib$name.so" "$unbroken/lib$name.so" || fail "$2: lib$name.so is what it was"
 }
 
 # Usage: library_of <file>
