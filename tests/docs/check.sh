@@ -267,17 +267,15 @@ find_inside() {
     return 1
 }
 
-# What sources define, "name file" a line for functions and macros, and "structure.member"; each is read once.
+# The files that define a function or a macro, by its name, and whether there is a "structure.member".
 declare -A functions_in=() members_of=()
 read_sources() {
-    local name file
-    while IFS=: read -r file name; do
-        functions_in[$name]+=" $file "
-    done < <(grep -roE --include='*.[ch]' '^(#define |[A-Za-z][A-Za-z_0-9 ,*]* \*?|)[A-Za-z_0-9]+\(' sdk plugins tools dropin examples tests |
-        sed -E 's/:.*[ *]/:/; s/\($//' | sort -u)
-    while read -r name; do
-        members_of[$name]=1
-    done < <(find sdk/src sdk/include -name '*.[ch]' -print0 | xargs -0 awk '
+    local name
+    for name in $(grep -roE --include='*.[ch]' '^(#define |[A-Za-z][A-Za-z_0-9 ,*]* \*?|)[A-Za-z_0-9]+\(' sdk plugins tools \
+        dropin examples tests | sed -E 's/:.*[ *]/:/; s/\($//' | sort -u); do
+        functions_in[${name#*:}]+=" ${name%:*} "
+    done
+    for name in $(find sdk/src sdk/include -name '*.[ch]' -print0 | xargs -0 awk '
         match($0, /^struct [A-Za-z_0-9]+ [{]/) { name = substr($0, 8, RLENGTH - 9) }
         name != "" {
             text = $0
@@ -288,7 +286,9 @@ read_sources() {
                 text = substr(text, RLENGTH + 1)
             }
         }
-        /^}/ { name = "" }' | sort -u)
+        /^}/ { name = "" }' | sort -u); do
+        members_of[$name]=1
+    done
 }
 
 # Usage: has_function <name> <file or folder>...; a definition or a macro, and no call. A function that is
