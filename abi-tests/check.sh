@@ -2,19 +2,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Holds what is built to what was released:
 #     check.sh headers            na_plugin.h, with its extensions, to its frozen copies
-#     check.sh layout             every struct and constant of the public headers to their values
+#     check.sh layout [today]     every struct and constant of the public headers to their values; the
+#                                 frozen headers too, unless today's are asked for
 #     check.sh names              the macros, types and inline functions of the drop-in to names.txt
-#     check.sh symbols <libdir>   what the libraries export to the baseline and to each release
-#     check.sh types <libdir>     the functions and types of the libraries to the baseline
+#     check.sh symbols <libdir> [<library>]
+#                                 what the libraries export to the baseline and to each release
+#     check.sh types <libdir> [<library>]
+#                                 the functions and types of the libraries to the baseline
 . "$(dirname "$0")/common.sh"
 
 main() {
     case ${1-} in
     headers) check_headers ;;
-    layout) check_layout ;;
+    layout) check_layout "${2-}" ;;
     names) check_names ;;
-    symbols) check_symbols "$2" ;;
-    types) check_types "$2" ;;
+    symbols) check_symbols "${@:2}" ;;
+    types) check_types "${@:2}" ;;
     *) sed -n 's/^#     //p' "$0" >&2 && exit 2 ;;
     esac
 }
@@ -43,8 +46,8 @@ check_headers() {
 check_extensions() {
     local header
     for header in "$root"/sdk/include/na_plugin_*.h; do
-        grep -qxF "#include \"$(basename "$header")\"" "$root/sdk/include/na_plugin.h" ||
-            fail "sdk/include/na_plugin.h does not include $(basename "$header")"
+        grep -qxF "#include \"${header##*/}\"" "$root/sdk/include/na_plugin.h" ||
+            fail "sdk/include/na_plugin.h does not include ${header##*/}"
     done
 }
 
@@ -58,11 +61,12 @@ without_comments() {
     "$CC" -w -fpreprocessed -dD -E -P -x c "$1" | tr -s ' '
 }
 
-# Today's headers and the frozen ones have the same values, as far as their minor has them, in C and
-# in C++.
+# Usage: check_layout <"today" or "">; today's headers and the frozen ones have the same values, as far
+# as their minor has them, in C and in C++.
 check_layout() {
     local include util source flags
     for include in "$root/sdk/include" "$here"/v*/include; do
+        [[ $1 != today || $include == "$root/sdk/include" ]] || continue
         util=${include%/include}/dropin
         [ "$include" != "$root/sdk/include" ] || util=$root/dropin/include
         flags="-fsyntax-only -I$include -I$util -DLAYOUT_MINOR=$(release_minor "$include")"
@@ -89,16 +93,22 @@ release_minor() {
 # Every member of every struct has its statement.
 check_layout_is_complete() {
     local header struct members stated
-    for header in $(held_headers); do
-        while read -r struct members; do
-            stated=$(cat "$here"/layout_*.c | grep -c "^AT($struct," || true)
-            [ "$stated" -eq "$members" ] ||
-                fail "${header##*/}: struct $struct has $members members, layout_*.c states $stated"
-        done < <(without_comments "$header" | awk '
-            /^(typedef )?struct [a-z0-9_]+ \{$/ { name = $(NF - 1); count = 0 }
-            name != "" { count += gsub(/;/, ";") }
-            /^\}/ && name != "" { print name, count - 1; name = "" }')
-    done
+    while read -r header struct members stated; do
+        fail "$header: struct $struct has $members members, layout_*.c states $stated"
+    done < <(text_of_held_headers | awk '
+        !in_headers {
+            if (match($0, /^AT\([a-z0-9_]+,/))
+                stated[substr($0, 4, RLENGTH - 4)]++
+            next
+        }
+        /^#pragma header / { header = $3 }
+        /^(typedef )?struct [a-z0-9_]+ \{$/ { name = $(NF - 1); count = 0 }
+        name != "" { count += gsub(/;/, ";") }
+        /^\}/ && name != "" {
+            if (count - 1 != stated[name] + 0)
+                print header, name, count - 1, stated[name] + 0
+            name = ""
+        }' "$here"/layout_*.c in_headers=1 -)
 }
 
 # So has every macro that is a number, and is not a version.
@@ -106,10 +116,16 @@ check_values_are_complete() {
     local name
     while read -r name; do
         fail "the constant $name has no VALUE in layout_*.c"
-    done < <(comm -23 <(for header in $(held_headers); do without_comments "$header"; done |
+    done < <(comm -23 <(text_of_held_headers |
         sed -nE '/_ATTR_|_(PUBLIC|INITIALIZER)$|_VERSION(_[A-Z]+)? |_ABI_MINOR /d
             s/^#define ([A-Z][A-Z0-9_]*) [-(0-9A-Z]([A-Z0-9_ ()<|*+x-]|[0-9]u)*$/\1/p' | sort -u) \
         <(sed -nE 's/^VALUE\(([A-Z0-9_]+),.*/\1/p' "$here"/layout_*.c | sort -u))
+}
+
+# All of them at once, for one run of the compiler: the line "#pragma header <name>" comes before each.
+text_of_held_headers() {
+    awk 'FNR == 1 { name = FILENAME; sub(/.*\//, "", name); print "#pragma header " name }
+        { print }' $(held_headers) | without_comments -
 }
 
 # The headers of messages are left out: what travels has a version of its own. Headers that no
@@ -117,7 +133,7 @@ check_values_are_complete() {
 held_headers() {
     local header
     for header in "$here"/v*/include/*.h "$root"/dropin/include/*.h "$root"/sdk/include/na_plugin_*.h; do
-        [[ $header == */dropin/* ]] || header=$root/sdk/include/$(basename "$header")
+        [[ $header == */dropin/* ]] || header=$root/sdk/include/${header##*/}
         [[ $header == */mercury_header.h || $header == */mercury_core_header.h ]] || echo "$header"
     done | sort -u
 }
@@ -150,22 +166,30 @@ names_source() {
         "$here/names.txt"
 }
 
+# Usage: check_symbols <libdir> [<library>]
 check_symbols() {
-    local name file symbols
-    add_util "$1"
+    local name file symbols today
+    choose_libraries "$@"
     for name in $libraries; do
         file=$(library "$1" "$name")
+        today=$(exported "$file")
         for symbols in "$here"/v*/"$name.symbols" "$baseline/$name.symbols"; do
             [[ $symbols != *'*'* ]] || continue # no release had this library
-            comm -23 "$symbols" <(exported "$file") | sed 's/^/    dropped: /' | grep . &&
+            comm -23 "$symbols" - <<<"$today" | sed 's/^/    dropped: /' | grep . &&
                 fail "lib$name.so does not export what ${symbols#"$root/"} lists"
         done
-        comm -13 "$baseline/$name.symbols" <(exported "$file") | sed 's/^/    added: /' | grep . &&
+        comm -13 "$baseline/$name.symbols" - <<<"$today" | sed 's/^/    added: /' | grep . &&
             fail "lib$name.so exports more than the baseline; if it is to: scripts/abi.sh update"
     done
     debian_packages check_debian
     finish "$(for name in $libraries; do cat "$baseline/$name.symbols"; done | wc -l) symbols of" \
         "$libraries"
+}
+
+# Usage: choose_libraries <libdir> [<library>]; all that are built, or the one that is asked for.
+choose_libraries() {
+    add_util "$1"
+    libraries=${2:-$libraries}
 }
 
 # Usage: check_debian <symbols file> <package> <library>...
@@ -174,11 +198,12 @@ check_debian() {
         fail "${1#"$root/"} is not the baseline's: scripts/abi.sh update"
 }
 
-# What abidiff reports without additions is a break; what only additions cause is for update.sh.
+# Usage: check_types <libdir> [<library>]; what abidiff reports without additions is a break; what only
+# additions cause is for update.sh.
 check_types() {
     local name file dir
     need_abigail
-    add_util "$1"
+    choose_libraries "$@"
     dir=$(mktemp -d)
     trap "rm -rf '$dir'" EXIT
     for name in $libraries; do

@@ -8,7 +8,8 @@
 [ $# -eq 1 ] || { sed -n 's/^#     //p' "$0" >&2 && exit 2; }
 need_abigail
 addition='$a NA_PUBLIC void NA_More(void);\nvoid NA_More(void) {}'
-tree=$1/tree build=$1/build later=$1/later log=$1/log
+tree=$1/tree build=$1/build unbroken=$1/unbroken later=$1/later log=$1/log
+compiled= # see change
 
 main() {
     copy_and_configure
@@ -104,47 +105,49 @@ broken_names() {
         's/^(#define HG_VERSION_PATCH +)1/\10/' sdk/include/mercury_config.h
 }
 
+# Those of one library together: an undone change to it is built with the next one. `compiled` is the
+# source with the function that the report is of.
 broken_libraries() {
-    broken "a member of a struct of na moved" types "na_protocol_info" \
+    compiled=sdk/src/na/protocol_info.c broken "a member of a struct of na moved" types "na_protocol_info" \
         '/^    char \*class_name;/{h;d};/^    char \*protocol_name;/{G}' sdk/include/na_types.h
-    broken "a member of a struct of hg moved" types "hg_info" \
-        '/^    hg_addr_t addr; +\/\* At/{h;d};/^    hg_id_t id; +\/\* RPC/{G}' \
-        sdk/include/mercury_types.h
-    broken "an enumerator renumbered" types "NA_CB_PUT" \
+    compiled=sdk/src/na/rma.c broken "an enumerator renumbered" types "NA_CB_PUT" \
         's/X\(NA_CB_PUT\) /X(NA_CB_NEW) &/' sdk/include/na_types.h
     broken "a function that returns another type" types "NA_Plugin_get_abi_version" \
         's/uint32_t (NA_Plugin_get_abi_version)/uint64_t \1/' \
         sdk/include/na_ext.h sdk/src/na/version.c
     broken "a function removed" types "Removed function" \
         's/NA_Version_get\(/NA_Version_ask(/' sdk/include/na.h sdk/src/na/version.c
-    allowed "a struct that grows, grown" types \
-        's/^    uint64_t overflow_bytes; .*/&\n    uint64_t more_count;/' sdk/include/mercury_ext.h
     broken "a symbol dropped" symbols "dropped: NA_Cleanup@@AMALGAM_NA_1.0" \
         's/^local:/local:\n    NA_Cleanup;/' sdk/na.map
     broken "symbols moved to another version" symbols "dropped: NA_Cleanup@@AMALGAM_NA_1.0" \
         's/AMALGAM_NA_1.0/AMALGAM_NA_1.9/' sdk/na.map
+    broken "a function added, and not to the baseline" symbols "added: NA_More@@AMALGAM_NA_1.0" \
+        "$addition" sdk/src/na/version.c
+    compiled=sdk/src/hg/handle.c broken "a member of a struct of hg moved" types "hg_info" \
+        '/^    hg_addr_t addr; +\/\* At/{h;d};/^    hg_id_t id; +\/\* RPC/{G}' \
+        sdk/include/mercury_types.h
+    compiled=sdk/src/hg/counters.c allowed "a struct that grows, grown" types \
+        's/^    uint64_t overflow_bytes; .*/&\n    uint64_t more_count;/' sdk/include/mercury_ext.h
     broken "a symbol of the utilities dropped" symbols "dropped: hg_poll_wait@@AMALGAM_UTIL_1.0" \
         's/^local:/local:\n    hg_poll_wait;/' dropin/util.map
-    broken "a member of the utilities widened" types "hg_poll_event" \
+    compiled=dropin/src/poll.c broken "a member of the utilities widened" types "hg_poll_event" \
         's/^    uint32_t events;/    uint64_t events;/' dropin/include/mercury_poll.h
     broken "a member of the utilities moved" layout "offset of hg_log_outlet.state" \
         '/^    enum hg_log_state state;/{h;d};/^    enum hg_log_level level;/{G}' \
         dropin/include/mercury_log.h
-    broken "a function added, and not to the baseline" symbols "added: NA_More@@AMALGAM_NA_1.0" \
-        "$addition" sdk/src/na/version.c
 }
 
 # What was added is taken into the baseline, what was removed is not.
 updates() {
     local file=sdk/src/na/version.c
     change "an addition" "$addition" $file
-    rebuild symbols $file && bash "$tree/abi-tests/update.sh" "$build/lib" >"$log" 2>&1 &&
-        bash "$tree/abi-tests/check.sh" symbols "$build/lib" >>"$log" 2>&1 &&
-        bash "$tree/abi-tests/check.sh" types "$build/lib" >>"$log" 2>&1 ||
+    build_libraries amalgam-na && cp -a "$unbroken" "$unbroken.added" &&
+        cp -a "$build"/lib/libamalgam-na.* "$unbroken.added/" || give_up "an addition cannot be built"
+    bash "$tree/abi-tests/update.sh" "$unbroken.added" >"$log" 2>&1 &&
+        bash "$tree/abi-tests/check.sh" symbols "$unbroken.added" >>"$log" 2>&1 &&
+        bash "$tree/abi-tests/check.sh" types "$unbroken.added" >>"$log" 2>&1 ||
         give_up "an addition does not get into the baseline"
-    cp "$root/$file" "$tree/$file"
-    rebuild symbols $file || give_up "the addition cannot be undone"
-    ! bash "$tree/abi-tests/update.sh" "$build/lib" >"$log" 2>&1 ||
+    ! bash "$tree/abi-tests/update.sh" "$unbroken" >"$log" 2>&1 ||
         give_up "a removal gets into the baseline"
     echo "update.sh takes additions, and refuses removals"
 }
@@ -152,9 +155,9 @@ updates() {
 # Only what the libraries are made of, so that little is built. Debug information says the same
 # without optimization.
 copy_and_configure() {
-    rm -rf "$tree" "$build" "$later"
+    rm -rf "$tree" "$build" "$unbroken" "$unbroken.added" "$later"
     mkdir -p "$tree/plugins" "$tree/packaging" "$later"
-    cp -rL "$root"/{CMakeLists.txt,LICENSE,cmake,sdk,dropin,abi-tests} "$tree/"
+    cp -rL --preserve=timestamps "$root"/{CMakeLists.txt,LICENSE,cmake,sdk,dropin,abi-tests} "$tree/"
     cp -rL "$root/packaging/debian" "$tree/packaging/"
     touch "$tree/plugins/CMakeLists.txt"
     freeze_today
@@ -162,8 +165,8 @@ copy_and_configure() {
         -DCMAKE_BUILD_TYPE=Debug -DAMALGAM_BUILD_TESTS=OFF -DAMALGAM_BUILD_TOOLS=OFF \
         -DAMALGAM_BUILD_MERCURY=ON >"$log" 2>&1 ||
         give_up "the copy cannot be configured"
-    "${CMAKE:-cmake}" --build "$build" --target amalgam-na amalgam-hg amalgam-util >"$log" 2>&1 ||
-        give_up "the copy does not build"
+    build_libraries || give_up "the copy does not build"
+    cp -a "$build/lib" "$unbroken"
 }
 
 # As if today's minor had been released: until it is, its header may still grow.
@@ -184,7 +187,7 @@ give_up() {
     finish
 }
 
-# Nothing is found where nothing is broken.
+# Nothing is found where nothing is broken, in any library or header, today's or frozen.
 intact() {
     local check
     for check in headers layout names symbols types; do
@@ -193,13 +196,15 @@ intact() {
     done
 }
 
-# Usage: change <what> <sed script> <file>; of the copy, and of nothing that a link leads to.
+# Usage: change <what> <sed script> <file>; of the copy, and of nothing that a link leads to. A header keeps
+# its time, so that not all that includes it is compiled anew, but $compiled and the sources that change.
 change() {
     [ "$(realpath "$tree/$3")" = "$(realpath "$tree")/$3" ] || {
         fail "$tree/$3 is not a file of the copy"
         finish
     }
     sed -E -i "$2" "$tree/$3"
+    new_time "$3"
     ! cmp -s "$root/$3" "$tree/$3" || fail "$1: nothing changes in $3"
 }
 
@@ -210,8 +215,8 @@ broken() {
     for file in "$@"; do
         change "$what" "$script" "$file"
     done
-    rebuild "$check" "$@" || fail "$what: the copy does not build any more, so nothing is shown"
-    bash "$tree/abi-tests/check.sh" "$check" "$build/lib" >"$log" 2>&1 || status=$?
+    rebuild "$check" "$1" || fail "$what: the copy does not build any more, so nothing is shown"
+    run_check "$check" "$1" >"$log" 2>&1 || status=$?
     if [ "$status" -eq 1 ] && grep -qE "$pattern" "$log"; then
         printf '%-42s found by %-8s %s\n' "$what" "$check:" "$(grep -E "$pattern" "$log" |
             head -n 1 | sed 's/^ *//; s|.*/tree/||' | cut -c1-100)"
@@ -219,9 +224,7 @@ broken() {
         cat "$log"
         fail "$what: check.sh $check ended with $status, and does not report /$pattern/"
     fi
-    for file in "$@"; do
-        undo "$check" "$file"
-    done
+    undo "$@"
 }
 
 # Usage: allowed <what changed> <check> <sed script> <file>
@@ -229,25 +232,60 @@ allowed() {
     local what=$1 check=$2 script=$3 file=$4
     change "$what" "$script" "$file"
     rebuild "$check" "$file" &&
-        bash "$tree/abi-tests/check.sh" "$check" "$build/lib" >"$log" 2>&1 ||
+        run_check "$check" "$file" >"$log" 2>&1 ||
         give_up "$what: check.sh $check does not allow it"
+    [ "$check" != types ] || is_changed "$(library_of "$file")" || fail "$what: no library shows it"
     printf '%-42s allowed by %s\n' "$what" "$check"
-    undo "$check" "$file"
+    undo "$file"
 }
 
-# Usage: undo <check> <file>; what is in the core is built together with the next change to it.
+# Usage: is_changed <library>; in its functions and types, whatever is allowed.
+is_changed() {
+    ! abidiff "$unbroken/lib$1.so" "$build/lib/lib$1.so" >"$log" 2>&1
+}
+
+# Usage: undo <file>...; what was compiled is compiled again with the next change to its library.
 undo() {
-    cp "$root/$2" "$tree/$2"
-    [[ $2 != */mercury* && $2 != dropin/* ]] || rebuild "$1" "$2" || fail "$2 cannot be undone"
+    local file
+    for file in "$@"; do
+        cp "$root/$file" "$tree/$file"
+        new_time "$file"
+    done
 }
 
-# Usage: rebuild <check> <file>...; what the check looks at, and the file is in.
+# Usage: new_time <changed file>
+new_time() {
+    [[ $1 != *.h ]] || touch -r "$root/$1" "$tree/$1"
+    [ -z "$compiled" ] || touch "$tree/$compiled"
+}
+
+# Usage: run_check <check> <file>; of what the file is in: the rest is as it was when all of it passed.
+run_check() {
+    case $1 in
+    layout) bash "$tree/abi-tests/check.sh" layout today ;;
+    symbols | types) bash "$tree/abi-tests/check.sh" "$1" "$build/lib" "$(library_of "$2")" ;;
+    *) bash "$tree/abi-tests/check.sh" "$1" ;;
+    esac
+}
+
+# Usage: rebuild <check> <file>; what the check looks at, and the file is in.
 rebuild() {
-    local target=amalgam-na
-    case $1 in symbols | types) ;; *) return 0 ;; esac
-    [[ $2 != */mercury* ]] || target=amalgam-hg
-    [[ $2 != dropin/* ]] || target=amalgam-util
-    "${CMAKE:-cmake}" --build "$build" --target "$target" >"$log" 2>&1 || {
+    case $1 in symbols | types) build_libraries "$(library_of "$2")" ;; esac
+}
+
+# Usage: library_of <file>
+library_of() {
+    case $1 in
+    dropin/*) echo amalgam-util ;;
+    */mercury*) echo amalgam-hg ;;
+    *) echo amalgam-na ;;
+    esac
+}
+
+# Usage: build_libraries [<library>...]; without one, all.
+build_libraries() {
+    [ $# -gt 0 ] || set -- amalgam-na amalgam-hg amalgam-util
+    "${CMAKE:-cmake}" --build "$build" --target "$@" >"$log" 2>&1 || {
         cat "$log"
         return 1
     }

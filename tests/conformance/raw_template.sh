@@ -17,7 +17,8 @@ cp -r "$AMALGAM_DATADIR/plugin-template/raw" "$copy"
 "$rename" mine "$copy" || fail "rename.sh ended with $?"
 "$rename" other "$copy" >/dev/null 2>&1 && fail "rename.sh renames twice"
 template_build
-template_test 2
+template_count_tests 2
+template_test
 template_install
 template_build_by_hand amalgam-plugin
 finish "the raw template"

@@ -41,7 +41,8 @@ END
 "$copy/rename.sh" mine || fail "rename.sh ended with $?"
 "$copy/rename.sh" other >/dev/null 2>&1 && fail "rename.sh renames twice"
 template_build
-template_test 4
+template_count_tests 4
+[ "$AMALGAM_TESTED_BY_PAGE" = ON ] || template_test # tests/docs runs the commands of the page
 template_install
 template_build_by_hand amalgam-kit
 finish "the template"

@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The blocks of code of a page, each a line "WHERE: FIRST LINE", in which the byte 1 and the next line follow for each further
-# one; WHERE is "sh", "c" and so on for a block fenced by ``` at the margin, and "other" for the rest: other fences, those in
+# The blocks of code of pages, each a line "PAGE:WHERE: FIRST LINE", in which the byte 1 and the next line follow for each
+# further one; WHERE is "sh", "c" and so on for a block fenced by ``` at the margin, and "other" for the rest: other fences, those in
 # lists and quotations, indented blocks, <pre>.
 
+FNR == 1 {
+    say()
+    page = FILENAME
+    fence = ""
+    base = follows_text = in_code = in_pre = 0
+}
 {
     line = $0
     gsub(/\t/, "    ", line)
@@ -71,7 +77,7 @@ END { say() }
 
 function begin(where) {
     say()
-    block = where ": "
+    block = page ":" where ": "
     lines = 0
 }
 

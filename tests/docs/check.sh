@@ -34,6 +34,11 @@ fail() {
     failures=$((failures + 1))
 }
 
+# Usage: is_line_of <line> <lines>
+is_line_of() {
+    [[ $'\n'$2$'\n' == *$'\n'"$1"$'\n'* ]]
+}
+
 functions() {
     local line
     while read -r line; do
@@ -49,23 +54,21 @@ functions() {
 # Each block that is neither a part of an example, which `code` looks after, nor run by commands.sh, from the page on, has a
 # line in not_run.txt, "PAGE SUM: FIRST LINE", below a comment that says why. SUM is the cksum of its lines.
 blocks() {
-    local page run skipped entry heads known=tests/docs/not_run.txt
-    heads=$(mktemp)
-    trap "rm -f '$heads'" EXIT
+    local page kind run skipped entry sum heads known
     run=$(sed -nE 's/^foreach\(page (.*)\)$/\1/p' tests/docs/CMakeLists.txt)
-    for page in $(every_page); do
-        [[ " $run " == *" $page "* ]] && skipped="$fences|sh" || skipped=$fences
-        while IFS= read -r entry; do
-            echo "$page $(cksum <<<"$entry" | cut -d ' ' -f 1): $(sed -E 's/\x01.*//; s/^ +//' <<<"$entry")"
-        done < <(awk -f tests/docs/blocks.awk "$page" | sed -nE "/^($skipped): /!s|^[a-z]+: ||p")
-    done >"$heads"
-    [ "$(wc -l <"$heads")" -ge 30 ] || fail "$(wc -l <"$heads") blocks were found; blocks.awk fits the pages no more"
-    while IFS= read -r entry; do
-        grep -qxF -e "$entry" "$known" || fail "not run, and not in $known with these lines: $entry"
-    done <"$heads"
-    while IFS= read -r entry; do
-        grep -qxF -e "$entry" "$heads" || fail "$known: no page has this block any more, with these lines: $entry"
-    done < <(grep -vE '^(#|$)' "$known")
+    heads=$(while IFS= read -r entry; do
+        page=${entry%%:*} entry=${entry#*:}
+        kind=${entry%%:*} entry=${entry#*: }
+        [[ " $run " == *" $page "* ]] && skipped="|$fences|sh|" || skipped="|$fences|"
+        [[ $skipped != *"|$kind|"* ]] || continue
+        read -r sum _ < <(cksum <<<"$entry")
+        entry=${entry%%$'\x01'*}
+        echo "$page $sum: ${entry#"${entry%%[! ]*}"}"
+    done < <(awk -f tests/docs/blocks.awk $(every_page)))
+    known=$(grep -vE '^(#|$)' tests/docs/not_run.txt)
+    [ "$(wc -l <<<"$heads")" -ge 30 ] || fail "$(wc -l <<<"$heads") blocks were found; blocks.awk fits the pages no more"
+    missing "not run, and not in tests/docs/not_run.txt with these lines:" "$heads" "$known"
+    missing "tests/docs/not_run.txt: no page has this block any more, with these lines:" "$known" "$heads"
     commands_in_text
 }
 
@@ -79,11 +82,11 @@ commands_in_text() {
         examples/CMakeLists.txt plugin-template/CMakeLists.txt plugin-template/raw/CMakeLists.txt
         sed -nE 's/^foreach\(name (.*)\)$/\1/p' examples/CMakeLists.txt | tr ' ' '\n')
     while read -r name; do
-        grep -qxF -e "$name" <<<"$modes" || fail "a page has hg_perf $name, which is no mode of it"
+        is_line_of "$name" "$modes" || fail "a page has hg_perf $name, which is no mode of it"
         count=$((count + 1))
     done < <(grep -oE '(^|[` /])hg_perf [a-z]+' <<<"$text" | sed 's/.* //')
     while read -r name; do
-        grep -qxF -e "$name" <<<"$targets" || fail "a page builds the target $name, which is in no CMakeLists.txt"
+        is_line_of "$name" "$targets" || fail "a page builds the target $name, which is in no CMakeLists.txt"
         count=$((count + 1))
     done < <(grep -oE 'cmake --build [^`|&;]*--target [A-Za-z_0-9-]+' <<<"$text" | sed 's/.* //')
     while read -r name; do
@@ -103,12 +106,15 @@ commands_in_text() {
 }
 
 every_page() {
-    find . -name '*.md' ! -path './build/*' ! -path './.git/*' -printf '%P\n' | sort
+    find . \( -path ./build -o -path ./.git \) -prune -o -name '*.md' -printf '%P\n' | sort
 }
 
-# Usage: headings <page>; the names that GitHub gives them.
-headings() {
-    sed -nE '/^```/,/^```/d; s/^#+ //p' "$1" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-'
+# Usage: has_heading <page> <heading>; by the name that GitHub gives it. A page is read once.
+declare -A headings=()
+has_heading() {
+    [ -n "${headings[$1]+read}" ] ||
+        headings[$1]=$(sed -nE '/^```/,/^```/d; s/^#+ //p' "$1" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-')
+    is_line_of "$2" "${headings[$1]}"
 }
 
 # Usage: link_targets <page>...; "page:target" of each link outside of code: [x](target), also with a title, and [x]: target.
@@ -133,14 +139,33 @@ link_targets() {
         }' "$@"
 }
 
-# Usage: references <page>; the name of each [text][name] and [name][] outside of code.
-references() {
-    sed -E '/^ *```/,/^ *```/d; /^    /d; s/`[^`]*`/`/g' "$1" | grep -oE '\[[^][]+\]\[[^][]*\]' |
-        sed -E 's/^\[(.*)\]\[\]$/\1/; s/^.*\]\[(.*)\]$/\1/'
+# Usage: undefined_references <page>...; "page:name" of each [text][name] and [name][] outside of code without a [name]: in the page.
+undefined_references() {
+    awk '
+        function report(n) {
+            for (n = 1; n <= count; n++)
+                if (!(tolower(names[n]) in defined))
+                    print page ":" names[n]
+            count = 0
+            split("", defined)
+        }
+        FNR == 1 { report(); page = FILENAME; fenced = 0 }
+        match($0, /^\[[^]]+\]:/) { defined[tolower(substr($0, 2, RLENGTH - 3))] }
+        /^ *```/ { fenced = !fenced; next }
+        fenced || /^    / { next }
+        {
+            gsub(/`[^`]*`/, "`")
+            while (match($0, /\[[^][]+\]\[[^][]*\]/)) {
+                split(substr($0, RSTART + 1, RLENGTH - 2), part, /\]\[/)
+                names[++count] = part[2] == "" ? part[1] : part[2]
+                $0 = substr($0, RSTART + RLENGTH)
+            }
+        }
+        END { report() }' "$@"
 }
 
 links() {
-    local page target file heading folder all count=0
+    local page target file heading folder all listed count=0
     readarray -t all < <(every_page)
     for page in "${pages[@]}"; do
         [ -e "$page" ] || fail "there is no $page"
@@ -156,20 +181,18 @@ links() {
         esac
         if [ ! -e "$file" ]; then
             fail "$page links to $target, which is not there"
-        elif [ -n "$heading" ] && ! headings "$file" | grep -qxF -e "$heading"; then
+        elif [ -n "$heading" ] && ! has_heading "$file" "$heading"; then
             fail "$page links to the heading $heading of $file, which it has not"
         fi
         count=$((count + 1))
     done < <(link_targets "${all[@]}")
     [ ! -d sdk ] || [ "$count" -ge 250 ] || fail "$count links were found; the patterns fit the pages no more"
-    for page in "${all[@]}"; do
-        while IFS= read -r target; do
-            awk -v name="$target" 'index(tolower($0), "[" tolower(name) "]:") == 1 { found = 1 } END { exit !found }' "$page" ||
-                fail "$page links to [$target], and does not say where that is"
-        done < <(references "$page")
-    done
+    while IFS=: read -r page target; do
+        fail "$page links to [$target], and does not say where that is"
+    done < <(undefined_references "${all[@]}")
+    listed=$(grep -oE '\]\([^)#]+' docs/README.md | cut -c 3- || true)
     for page in docs/[a-z]*.md docs/transports/*.md docs/decisions/README.md; do
-        grep -qE "\]\(${page#docs/}(#[^)]*)?\)" docs/README.md || fail "docs/README.md, the list for each reader, does not have $page"
+        is_line_of "${page#docs/}" "$listed" || fail "docs/README.md, the list for each reader, does not have $page"
     done
     [ -d sdk ] || return 0
     while IFS=: read -r file target; do
@@ -244,17 +267,43 @@ find_inside() {
     return 1
 }
 
+# The files that define a function or a macro, by its name, and whether there is a "structure.member".
+declare -A functions_in=() members_of=()
+read_sources() {
+    local name
+    for name in $(grep -roE --include='*.[ch]' '^(#define |[A-Za-z][A-Za-z_0-9 ,*]* \*?|)[A-Za-z_0-9]+\(' sdk plugins tools \
+        dropin examples tests | sed -E 's/:.*[ *]/:/; s/\($//' | sort -u); do
+        functions_in[${name#*:}]+=" ${name%:*} "
+    done
+    for name in $(find sdk/src sdk/include -name '*.[ch]' -print0 | xargs -0 awk '
+        match($0, /^struct [A-Za-z_0-9]+ [{]/) { name = substr($0, 8, RLENGTH - 9) }
+        name != "" {
+            text = $0
+            while (match(text, /[ *][A-Za-z_0-9]+([[][^;]*)?[;,]/)) {
+                text = substr(text, RSTART + 1)
+                match(text, /^[A-Za-z_0-9]+/)
+                print name "." substr(text, 1, RLENGTH)
+                text = substr(text, RLENGTH + 1)
+            }
+        }
+        /^}/ { name = "" }' | sort -u); do
+        members_of[$name]=1
+    done
+}
+
 # Usage: has_function <name> <file or folder>...; a definition or a macro, and no call. A function that is
 # public, or the kit's, may stand anywhere.
 has_function() {
-    grep -rqE --include='*.[ch]' "^(#define |[A-Za-z][A-Za-z_0-9 ,*]* \\*?|)$1\\(" "${@:2}"
+    local place
+    for place in "${@:2}"; do
+        [[ -z $place || ${functions_in[$1]-} != *" ${place#./}"[\ /]* ]] || return 0
+    done
+    return 1
 }
 
 # Usage: has_member <structure> <member>
 has_member() {
-    awk -v start="^struct $1 [{]" -v member="[ *]$2([[][^;]*)?[;,]" '
-        $0 ~ start { inside = 1 } inside && $0 ~ member { found = 1 } /^}/ { inside = 0 }
-        END { exit !found }' $(find sdk/src sdk/include -name '*.[ch]')
+    [ -n "${members_of[$1.$2]-}" ]
 }
 
 # The next three look at what a page or a picture names, a line each, and raise count of the caller.
@@ -287,8 +336,11 @@ names_members() {
 
 # `name()` (`file`: that file has it; `name()` alone: one of them has it. A member is `structure.member`.
 inside() {
-    local page=docs/architecture.md text name count=0
+    local page=docs/architecture.md text name structures constants count=0
     text=$(tr '\n' ' ' <$page)
+    read_sources
+    structures=$(grep -rhoE '^(struct|enum) [a-z_]+ \{' sdk/src | cut -d ' ' -f 2)
+    constants=$(grep -rhowE '(HG|NA|KIT)_[A-Z_]+' sdk/src sdk/include sdk/kit | sort -u)
     while read -r name; do
         find_inside "$name" >/dev/null || fail "$page names $name, which is not there"
         count=$((count + 1))
@@ -297,13 +349,13 @@ inside() {
         tr -d '`()' | grep -vxE 'epoll_wait|fork' | sort -u)
     names_places $page < <(grep -oE '`[A-Za-z_0-9]+\(\)` \(`[a-z_/]+\.[ch]`' <<<"$text" | tr -d '`()' | sort -u)
     while read -r name; do
-        grep -rqE "^(struct|enum) $name \{" sdk/src || fail "$page names struct $name, which is not there"
+        is_line_of "$name" "$structures" || fail "$page names struct $name, which is not there"
         count=$((count + 1))
     done < <(grep -oE '`(struct |enum )?[a-z_]+(\.[a-z_]+)?`' <<<"$text" | tr -d '`' |
         sed -nE 's/^(struct|enum) ([a-z_]+)$/\2/p; s/^(hg_[a-z_]+)\.([a-z_]+)$/\1/p' | grep -vx h | sort -u)
     names_members $page < <(grep -oE '`[hn][ga]_[a-z_]+\.[a-z_]+`' <<<"$text" | tr -d '`' | grep -vE '\.[ch]$' | tr . ' ' | sort -u)
     while read -r name; do
-        grep -rqw "$name" sdk/src sdk/include sdk/kit || fail "$page names $name, which is not there"
+        is_line_of "$name" "$constants" || fail "$page names $name, which is not there"
         count=$((count + 1))
     done < <(grep -oE '`(HG|NA|KIT)_[A-Z_]+`' <<<"$text" | tr -d '`' | sort -u)
     while read -r name; do
@@ -341,6 +393,7 @@ members() {
 pictures() {
     local text words file picture count=0
     scripts/pictures.sh --check || fail "pictures are not as they should be"
+    read_sources
     for text in docs/pictures/*.dot; do
         words=$(sed -E 's|^ *//.*||; s/\\[nl]/ /g' "$text")
         names_functions "$text" sdk/src sdk/include sdk/kit plugins \
@@ -361,23 +414,55 @@ pictures() {
 
 # A decision is one question, the choice, and what was rejected; the index has a line for each.
 decisions() {
-    local index=docs/decisions/README.md page number part status count=0
-    for page in docs/decisions/[0-9]*.md; do
-        number=$(sed -nE '1s/^# ([0-9]+)\. .*/\1/p' "$page")
-        [ "$(printf %04d "${number:-0}")" = "$(basename "$page" | cut -c 1-4)" ] ||
-            fail "$page does not begin with its number"
-        status=$(sed -nE "s/^\| \[$number\]\(${page##*/}\) \| [^|]{10,} \| ([^|]*) \|$/\1/p" $index)
-        [[ $status =~ ^(in force|replaced by [0-9]+( and [0-9]+)*|in force, but for .*\ [0-9]+)$ ]] ||
-            fail "$index does not say what $page asks, and whether it is in force"
-        for number in $(grep -oE '[0-9]+' <<<"$status"); do
-            grep -q "^| \[$number\](" $index || fail "$index: $page is replaced by $number, which is not there"
-        done
-        for part in Question Choice Rejected; do
-            [ "$(grep -cE "^(\*\*)?$part([.:]|\*\*,)" "$page")" = 1 ] || fail "$page has not one part '$part'"
-        done
-        count=$((count + 1))
-    done
-    [ "$count" -eq "$(grep -cE '^\| \[[0-9]+\]' $index)" ] || fail "$index has other lines than one for each decision"
+    local index=docs/decisions/README.md line
+    while IFS= read -r line; do
+        fail "$line"
+    done < <(awk -v index_page=$index '
+        function report(n, numbers, row, name) {
+            if (page == "")
+                return
+            name = page
+            sub(/.*\//, "", name)
+            if (sprintf("%04d", number) != substr(name, 1, 4))
+                print page " does not begin with its number"
+            row = "[" number "](" name ")"
+            if (status[row] !~ /^(in force|replaced by [0-9]+( and [0-9]+)*|in force, but for .* [0-9]+)$/)
+                print index_page " does not say what " page " asks, and whether it is in force"
+            n = split(status[row], numbers, /[^0-9]+/)
+            for (; n > 0; n--)
+                if (numbers[n] != "" && !(numbers[n] in indexed))
+                    print index_page ": " page " is replaced by " numbers[n] ", which is not there"
+            for (n = 1; n <= split("Question Choice Rejected", part, " "); n++)
+                if (parts[part[n]] != 1)
+                    print page " has not one part \047" part[n] "\047"
+            count++
+        }
+        FILENAME == index_page {
+            if (match($0, /^\| \[[0-9]+\]/)) {
+                rows++
+                if (substr($0, RLENGTH + 1, 1) == "(")
+                    indexed[substr($0, 4, RLENGTH - 4)]
+                if (split($0, cell, "|") == 5 && cell[5] == "" && length(cell[3]) >= 12)
+                    status[substr(cell[2], 2, length(cell[2]) - 2)] = substr(cell[4], 2, length(cell[4]) - 2)
+            }
+            next
+        }
+        FNR == 1 {
+            report()
+            page = FILENAME
+            number = match($0, /^# [0-9]+\. /) ? substr($0, 3, RLENGTH - 4) : ""
+            split("", parts)
+        }
+        match($0, /^(\*\*)?(Question|Choice|Rejected)([.:]|\*\*,)/) {
+            name = substr($0, 1, RLENGTH)
+            gsub(/[^A-Za-z]/, "", name)
+            parts[name]++
+        }
+        END {
+            report()
+            if (count != rows)
+                print index_page " has other lines than one for each decision"
+        }' $index docs/decisions/[0-9]*.md)
     [ -z "$(ls docs/decisions | cut -c 1-4 | sort | uniq -d)" ] || fail "two decisions have the same number"
 }
 
