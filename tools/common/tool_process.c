@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,8 @@
 static void target_exec(const char *const args[], int address_fd, pid_t parent);
 static void process_exec_self(const char *const argv[]);
 static bool target_read_address(struct tool_target *target, int fd, unsigned int timeout_ms);
+static bool process_collect(pid_t pid, int *status);
+static int process_open(pid_t pid);
 
 bool tool_target_start(struct tool_target *target, const char *const args[],
                        unsigned int timeout_ms)
@@ -109,21 +112,48 @@ bool tool_process_die_with_parent(pid_t parent, int signal_number)
 
 bool tool_process_wait(pid_t pid, unsigned int timeout_ms, int *status)
 {
-    uint64_t until = tool_clock_ns() + (uint64_t) timeout_ms * 1000000;
-    int ended = 0;
+    const uint64_t until = tool_clock_ns() + (uint64_t) timeout_ms * 1000000;
+    struct pollfd end = {.fd = -1, .events = POLLIN};
+    bool has_ended;
 
-    for (;;) {
-        pid_t ret = waitpid(pid, &ended, WNOHANG);
+    while (!(has_ended = process_collect(pid, status))) {
+        const uint64_t now = tool_clock_ns();
 
-        if (ret == pid || (ret < 0 && errno == ECHILD)) {
-            if (status != NULL)
-                *status = ended;
-            return true;
-        }
-        if (tool_clock_ns() >= until)
-            return false;
-        tool_clock_sleep_ms(1);
+        if (now >= until)
+            break;
+        if (end.fd < 0)
+            end.fd = process_open(pid);
+        if (end.fd >= 0)
+            (void) poll(&end, 1, (int) ((until - now) / 1000000) + 1);
+        else
+            tool_clock_sleep_ms(1);
     }
+    if (end.fd >= 0)
+        (void) close(end.fd);
+    return has_ended;
+}
+
+static bool process_collect(pid_t pid, int *status)
+{
+    int ended = 0;
+    const pid_t ret = waitpid(pid, &ended, WNOHANG);
+
+    if (ret != pid && (ret >= 0 || errno != ECHILD))
+        return false;
+    if (status != NULL)
+        *status = ended;
+    return true;
+}
+
+/* A descriptor that is readable when the process has ended; negative: the kernel has none. */
+static int process_open(pid_t pid)
+{
+#ifdef SYS_pidfd_open
+    return (int) syscall(SYS_pidfd_open, pid, 0);
+#else
+    (void) pid;
+    return -1;
+#endif
 }
 
 void tool_process_describe(int status, char *text, size_t text_size)
