@@ -19,16 +19,26 @@
 #define HEAD_ROOM    64u /* malloc's own notes in freed memory do not reach our head */
 #define TAIL         32u
 #define BLOCK_GUARD  64u
-#define GUARD_BYTE   0xa5u
-#define FREED_BYTE   0xddu
+/* AddressSanitizer watches what malloc() gives. */
+#ifdef __SANITIZE_ADDRESS__
+#    define LARGE UINT64_MAX
+#else
+#    define LARGE (UINT64_C(256) << 10)
+#endif
+#define GUARD_BYTE 0xa5u
+#define FREED_BYTE 0xddu
 
 /* In front of what the plugin gets. */
 struct memory_head {
     uint64_t magic;
     uint64_t size;
     void *raw;
+    uint64_t mapped; /* bytes, of a large block */
     uint64_t guard;
 };
+
+static uint8_t *raw_alloc(uint64_t room, uint64_t size, uint64_t *mapped);
+static void raw_free(struct memory_head *head);
 
 static _Atomic uint64_t live, total;
 static _Atomic int64_t until_failure = -1;
@@ -37,7 +47,8 @@ void *conf_memory_alloc(uint64_t size, uint64_t align)
 {
     const uint64_t room = align > HEAD_ROOM ? align : HEAD_ROOM;
     struct memory_head *head;
-    uint8_t *raw = NULL;
+    uint64_t mapped = 0;
+    uint8_t *raw;
 
     (void) atomic_fetch_add(&total, 1);
     if (atomic_load(&until_failure) >= 0 && atomic_fetch_sub(&until_failure, 1) <= 0) {
@@ -49,12 +60,12 @@ void *conf_memory_alloc(uint64_t size, uint64_t align)
                           (unsigned long long) size, (unsigned long long) align);
         return NULL;
     }
-    if (posix_memalign((void **) (void *) &raw, room, room + size + TAIL) != 0)
+    raw = raw_alloc(room, room + size + TAIL, &mapped);
+    if (raw == NULL)
         return NULL;
-    memset(raw, 0, room + size);
     conf_guard_set(raw + room + size, TAIL);
     head = (struct memory_head *) (void *) (raw + room) - 1;
-    *head = (struct memory_head){MEMORY_MAGIC, size, raw, MEMORY_MAGIC};
+    *head = (struct memory_head){MEMORY_MAGIC, size, raw, mapped, MEMORY_MAGIC};
     (void) atomic_fetch_add(&live, 1);
     return raw + room;
 }
@@ -76,9 +87,36 @@ void conf_memory_free(void *ptr)
         conf_watch_broken(
             CONF_WATCH_BOUNDS, "memory of %llu bytes from mem_alloc was written past its %s",
             (unsigned long long) head->size, head->guard != MEMORY_MAGIC ? "beginning" : "end");
-    memset(ptr, FREED_BYTE, head->size);
-    head->magic = MEMORY_FREED;
     (void) atomic_fetch_sub(&live, 1);
+    raw_free(head);
+}
+
+/* Zeros. The pages of a large block are new, and are not touched before the plugin does it. */
+static uint8_t *raw_alloc(uint64_t room, uint64_t size, uint64_t *mapped)
+{
+    const bool is_large = size >= LARGE && room <= (uint64_t) sysconf(_SC_PAGESIZE);
+    void *raw = NULL;
+
+    if (is_large) {
+        raw = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        *mapped = size;
+        return raw != MAP_FAILED ? raw : NULL;
+    }
+    if (posix_memalign(&raw, room, size) != 0)
+        return NULL;
+    memset(raw, 0, size);
+    return raw;
+}
+
+/* Whoever uses a large block later crashes. */
+static void raw_free(struct memory_head *head)
+{
+    if (head->mapped != 0) {
+        (void) munmap(head->raw, head->mapped);
+        return;
+    }
+    memset(head + 1, FREED_BYTE, head->size);
+    head->magic = MEMORY_FREED;
     free(head->raw);
 }
 
