@@ -3,6 +3,7 @@
 
 #include "na_conformance/end.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,8 +12,12 @@
 
 #define INFO_GUARD 64u
 
-/* Polls that have completed nothing for so long may be rarer. */
-#define IDLE_NS UINT64_C(500000000)
+/* Polls that have completed nothing for so long may be rarer, and then much rarer. */
+#define IDLE_NS  UINT64_C(5000000)
+#define QUIET_NS UINT64_C(100000000)
+
+/* How old what conf_now_ms() knows of its thread's waiting may be. */
+#define DELAY_NS UINT64_C(1000000)
 
 static int32_t class_initialize(struct conf_end *end, const struct na_plugin_init *init,
                                 size_t info_size);
@@ -152,10 +157,12 @@ void conf_progress_ms(unsigned int ms)
 {
     const uint64_t until = conf_now_ms() + ms;
 
+    bool is_idle = false;
+
     do {
-        for (int i = 0; i < 20; i++)
+        for (int i = 0; i < (is_idle ? 1 : 20); i++)
             conf_progress();
-        tool_clock_sleep_ms(0);
+        is_idle = conf_pause(-1);
     } while (conf_now_ms() < until);
 }
 
@@ -178,9 +185,10 @@ uint64_t conf_polled(void)
     return atomic_load(&polled);
 }
 
-/* Between polls. Where they have completed nothing for a while, others get the processor. */
-void conf_pause(void)
+/* Where polls have completed nothing for a while, others get the processor. */
+bool conf_pause(int fd)
 {
+    struct pollfd told = {.fd = fd, .events = POLLIN};
     static _Thread_local uint64_t last, since;
     const uint64_t now = tool_clock_ns(), total = conf_polled();
 
@@ -188,15 +196,25 @@ void conf_pause(void)
         last = total;
         since = now;
     }
-    tool_clock_sleep_ms(now - since < IDLE_NS ? 0 : 1);
+    if (now - since < IDLE_NS)
+        tool_clock_sleep_ms(0);
+    else
+        (void) poll(&told, 1, now - since < QUIET_NS ? 1 : 2);
+    return now - since >= QUIET_NS;
 }
 
 /* A thread that waits for a processor between the two has one of them from before. */
 uint64_t conf_now_ms(void)
 {
-    static _Thread_local uint64_t latest;
-    const uint64_t now = tool_clock_ns() - conf_run_delay_ns(0);
+    static _Thread_local uint64_t latest, delay, read_at;
+    const uint64_t clock = tool_clock_ns();
+    uint64_t now;
 
+    if (clock - read_at >= DELAY_NS) {
+        delay = conf_run_delay_ns(0);
+        read_at = clock;
+    }
+    now = clock - delay;
     latest = now > latest ? now : latest;
     return latest / 1000000;
 }
@@ -258,16 +276,17 @@ void conf_wait_ok(const struct conf_op *op, const char *what)
 bool conf_wait_for(const struct conf_op *op, unsigned int ms)
 {
     uint64_t until = 0; /* most are done before the clock has to be looked at */
+    bool is_idle = false;
 
     for (uint64_t turn = 1; !conf_op_is_done(op); turn++) {
         conf_progress();
-        if (turn % 64 != 0)
+        if (turn % 64 != 0 && !is_idle)
             continue;
         if (until == 0)
             until = conf_now_ms() + ms;
         else if (conf_now_ms() > until)
             return conf_op_is_done(op);
-        conf_pause();
+        is_idle = conf_pause(-1);
     }
     return true;
 }

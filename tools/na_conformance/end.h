@@ -71,8 +71,9 @@ int32_t conf_poll(const struct conf_end *end, uint32_t id, uint32_t *count);
 /* What all polls of the process have added to their counts. */
 uint64_t conf_polled(void);
 
-/* Between polls; longer where they complete nothing. */
-void conf_pause(void);
+/* Between polls; longer where they complete nothing, but not longer than until `fd` is readable,
+ * unless that is -1. Returns true when nothing comes, so that one poll at a time is enough. */
+bool conf_pause(int fd);
 
 /* Time that passes, but not while this thread waits for a processor: on a machine that is busy with
  * other things everything takes longer, and nothing hangs. Compare it in one thread only. */

@@ -50,7 +50,7 @@ void conf_peer_start(struct conf_peer *peer, const struct conf_peer_options *opt
         conf_require(conf_now_ms() < until, "a peer process did not open its endpoint in %u ms",
                      2 * CONF_WAIT_MS);
         conf_progress();
-        tool_clock_sleep_ms(1);
+        (void) conf_pause(peer->fd);
     }
     (void) snprintf(peer->address, sizeof(peer->address), "%s", reply.text);
 }
@@ -76,7 +76,7 @@ void conf_peer_stop(struct conf_peer *peer)
             break;
         }
         conf_progress();
-        conf_pause();
+        (void) conf_pause(-1);
     }
     peer_forget(peer);
     peer_ended(peer, status);
@@ -130,14 +130,15 @@ void conf_peer_post(struct conf_peer *peer, const struct conf_peer_command *comm
 void conf_peer_finish(struct conf_peer *peer, struct conf_peer_reply *reply)
 {
     const uint64_t until = conf_now_ms() + 3 * CONF_WAIT_MS;
+    bool is_idle = false;
 
     for (uint64_t turn = 1; !reply_take(peer, reply); turn++) {
         conf_progress();
-        if (turn % 64 != 0)
+        if (turn % 64 != 0 && !is_idle)
             continue;
         conf_require(conf_now_ms() < until,
                      "a peer process did not finish in %u ms what it was told", 3 * CONF_WAIT_MS);
-        conf_pause();
+        is_idle = conf_pause(peer->fd);
     }
 }
 
@@ -179,9 +180,12 @@ void conf_peer_expect_count(struct conf_peer *peer, uint64_t wanted)
     const uint64_t until = conf_now_ms() + CONF_WAIT_MS;
     struct conf_peer_reply reply;
 
-    do {
+    for (;;) {
         conf_peer_call(peer, &command, &reply);
-    } while (reply.values[0] < wanted && conf_now_ms() < until);
+        if (reply.values[0] >= wanted || conf_now_ms() >= until)
+            break;
+        (void) conf_pause(-1);
+    }
     conf_require(reply.values[0] == wanted, "%llu messages were sent, %llu arrived",
                  (unsigned long long) wanted, (unsigned long long) reply.values[0]);
     conf_require(reply.values[1] == 0, "%llu of %llu messages were out of order",

@@ -38,7 +38,7 @@ static void serve(int fd);
 static bool is_replied_first(uint32_t kind);
 static void execute(const struct conf_peer_command *command, struct conf_peer_reply *reply);
 static void execute_memory(const struct conf_peer_command *command, struct conf_peer_reply *reply);
-static void turn(void);
+static void turn(int fd);
 static void rest(void);
 static void listen_with(const struct conf_peer_command *command);
 static void receives_check(void);
@@ -94,7 +94,7 @@ static void serve(int fd)
         if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
             return;
         if (got < 0) {
-            turn();
+            turn(fd);
             continue;
         }
         memset(&reply, 0, sizeof(reply));
@@ -174,9 +174,12 @@ static void execute_memory(const struct conf_peer_command *command, struct conf_
     }
 }
 
-static void turn(void)
+/* Shorter when there is a command at fd. */
+static void turn(int fd)
 {
-    for (int i = 0; i < 16; i++) {
+    static bool is_idle;
+
+    for (int i = 0; i < (is_idle ? 1 : 16); i++) {
         conf_progress();
         receives_check();
         sendings_check();
@@ -184,7 +187,7 @@ static void turn(void)
     if (resting)
         rest();
     else
-        conf_pause();
+        is_idle = conf_pause(fd);
 }
 
 /* As the core does it: in poll_wait, or on the descriptor. */
@@ -330,7 +333,7 @@ static void send_many(const struct conf_peer_command *command, bool wait)
     }
     while (wait && !sendings_done()) {
         conf_require(conf_now_ms() < until, "sends were not completed in %u ms", 2 * CONF_WAIT_MS);
-        turn();
+        turn(-1);
     }
     conf_addr_free(&end, to);
 }
