@@ -15,6 +15,7 @@
 #include <mercury_proc_string.h>
 #include <na_ext.h>
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@
 #define SEEN_MAX   65536u
 #define ATTEMPT_MS 400
 #define WAIT_MS    60000
+#define TICK_MS    50
 #define PACKED_MAX 1024u
 #define LINE_SIZE  (2 * PACKED_MAX + 512)
 
@@ -182,18 +184,37 @@ static bool side_open(struct side *opened, const struct hostile_role *role)
     return opened->context != NULL;
 }
 
+static void side_trigger(const struct side *run)
+{
+    unsigned int count = 0;
+
+    while (HG_Trigger(run->context, 0, 1, &count) == HG_SUCCESS && count != 0)
+        continue;
+}
+
 static void side_run(const struct side *run, const bool *is_done, int ms)
 {
     const long long end = now_ms() + ms;
+    long long left;
 
-    while ((is_done == NULL || !*is_done) && now_ms() < end) {
-        unsigned int count = 0;
-
-        while (HG_Trigger(run->context, 0, 1, &count) == HG_SUCCESS && count != 0)
-            continue;
+    while ((is_done == NULL || !*is_done) && (left = end - now_ms()) > 0) {
+        side_trigger(run);
         if (is_done == NULL || !*is_done)
-            (void) HG_Progress(run->context, 5);
+            (void) HG_Progress(run->context, (unsigned int) (left < TICK_MS ? left : TICK_MS));
     }
+}
+
+/* Sleeps until there is something to progress, or a line of the test's. */
+static void side_idle(const struct side *idle)
+{
+    struct pollfd polls[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                              {.fd = HG_Event_get_wait_fd(idle->context), .events = POLLIN}};
+
+    side_trigger(idle);
+    if (!HG_Event_ready(idle->context))
+        (void) poll(polls, 2, polls[1].fd >= 0 ? TICK_MS : 1);
+    (void) HG_Progress(idle->context, 0);
+    side_trigger(idle);
 }
 
 static uint64_t side_refused(const struct side *counted)
@@ -437,6 +458,7 @@ static void command(const char *line, const struct hostile_role *role)
     } else if (strncmp(line, "take ", 5) == 0) {
         printf("%s\n", HG_Error_to_string(take(line + 5)));
     } else if (strcmp(line, "tally") == 0) {
+        side_run(&side, NULL, 5); /* what has arrived counts */
         printf("%llu %llu %llu %llu\n", (unsigned long long) (refused_before + side_refused(&side)),
                tally.handled, tally.wrong, tally.twice);
     } else {
@@ -461,7 +483,7 @@ int hostile_peer_main(int argc, char **argv)
     if (!side_open(&side, &role) || !address_print())
         return 1;
     for (;;) {
-        side_run(&side, NULL, 5);
+        side_idle(&side);
         if (!child_is_told())
             continue;
         if (!child_hear(line, sizeof(line)) || strcmp(line, "quit") == 0)
