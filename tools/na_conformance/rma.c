@@ -6,7 +6,9 @@
 #include <string.h>
 
 static void memory_create(struct conf_memory *memory, uint32_t flags);
-static uint8_t *memory_at(const struct conf_memory *memory, uint64_t offset);
+static uint8_t *memory_at(const struct conf_memory *memory, uint64_t offset, uint64_t length,
+                          uint64_t *run);
+static uint8_t content(uint64_t place, uint64_t seed);
 static int32_t transfer_step(struct conf_end *end, struct conf_op *op, bool put,
                              const struct conf_memory *local, uint64_t local_offset,
                              struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
@@ -75,16 +77,30 @@ void conf_memory_deregister(struct conf_memory *memory)
 
 void conf_memory_fill(struct conf_memory *memory, uint64_t offset, uint64_t length, uint64_t seed)
 {
-    for (uint64_t i = offset; i < offset + length; i++)
-        *memory_at(memory, i) = (uint8_t) ((seed + 1) * 29 + i * 7 + (i >> 8) * 13);
+    const uint64_t end = offset + length;
+    uint64_t run;
+
+    for (; offset < end; offset += run) {
+        uint8_t *data = memory_at(memory, offset, end - offset, &run);
+
+        for (uint64_t i = 0; i < run; i++)
+            data[i] = content(offset + i, seed);
+    }
 }
 
 uint64_t conf_memory_differs(const struct conf_memory *memory, uint64_t offset, uint64_t length,
                              uint64_t seed)
 {
-    for (uint64_t i = offset; i < offset + length; i++)
-        if (*memory_at(memory, i) != (uint8_t) ((seed + 1) * 29 + i * 7 + (i >> 8) * 13))
-            return i;
+    const uint64_t end = offset + length;
+    uint64_t run;
+
+    for (; offset < end; offset += run) {
+        const uint8_t *data = memory_at(memory, offset, end - offset, &run);
+
+        for (uint64_t i = 0; i < run; i++)
+            if (data[i] != content(offset + i, seed))
+                return offset + i;
+    }
     return UINT64_MAX;
 }
 
@@ -210,15 +226,24 @@ static void memory_create(struct conf_memory *memory, uint32_t flags)
                  (unsigned long long) memory->size, memory->count, conf_status_name(status));
 }
 
-static uint8_t *memory_at(const struct conf_memory *memory, uint64_t offset)
+/* Also how many of the `length` bytes from there lie in one piece. */
+static uint8_t *memory_at(const struct conf_memory *memory, uint64_t offset, uint64_t length,
+                          uint64_t *run)
 {
     const uint64_t piece = memory->pieces[0].size;
-    uint64_t index = piece != 0 ? offset / piece : 0;
+    uint64_t index = piece != 0 ? offset / piece : memory->count - 1, left;
 
     if (index >= memory->count)
         index = memory->count - 1;
     offset -= index * piece;
+    left = memory->pieces[index].size - offset;
+    *run = left < length ? left : length;
     return memory->pieces[index].data + offset;
+}
+
+static uint8_t content(uint64_t place, uint64_t seed)
+{
+    return (uint8_t) ((seed + 1) * 29 + place * 7 + (place >> 8) * 13);
 }
 
 static int32_t transfer_step(struct conf_end *end, struct conf_op *op, bool put,
