@@ -2,9 +2,6 @@
 /*
  * Leads the connections of a process to the proxy: the program's connect() is found before that of
  * the C library, by the libraries of the fabrics as well. The proxy is told where they were to go.
- *
- * The program's crypto_pwhash() is found before libsodium's in the same way. Nobody guesses keys
- * here, and stretching one takes 64 MiB and more time than all else that such a process does.
  */
 #define _GNU_SOURCE /* syscall */
 #include "hostile.h"
@@ -66,23 +63,4 @@ __attribute__((visibility("default"))) int connect(int fd, const struct sockaddr
         ret = -1;
     }
     return ret;
-}
-
-/* As different as the keys are, and quick. */
-__attribute__((visibility("default"))) int crypto_pwhash(
-    unsigned char *out, unsigned long long out_size, const char *text, unsigned long long size,
-    const unsigned char *salt, unsigned long long work, size_t memory, int algorithm)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-    (void) salt;
-    (void) work;
-    (void) memory;
-    (void) algorithm;
-    for (unsigned long long i = 0; i < size + out_size; i++) {
-        hash = (hash ^ (i < size ? (uint8_t) text[i] : i)) * UINT64_C(0x100000001b3);
-        if (i >= size)
-            out[i - size] = (unsigned char) (hash >> 56);
-    }
-    return 0;
 }
