@@ -169,7 +169,7 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
     ret = ucx_name_listen(na_class, init, devices, sizeof(devices));
     if (strcmp(tls, "tcp") != 0)
         devices[0] = '\0';
-    else if (devices[0] == '\0')
+    else if (devices[0] == '\0' && !na_class->wants_keys) /* keys are of one context */
         ucx_devices_choose(devices, na_class->loopback);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = ucx_rma_open(na_class);

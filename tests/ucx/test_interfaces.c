@@ -149,12 +149,31 @@ static void what_the_user_names_is_all(void **state)
     kit_host = &plugin_host;
 }
 
+/* Where UCX moves the data, its keys to memory are. */
+static void keys_to_memory_are_of_one_context(void **state)
+{
+    struct side origin, near;
+
+    (void) state;
+    pending_host();
+    assert_int_equal(setenv("AMALGAM_UCX_RMA", "ucp", 1), 0);
+    open_at(&origin, NULL, 0);
+    open_at(&near, "127.0.0.1", 1);
+    send_one(&origin, &near);
+    assert_int_equal(workers_of(&origin), 1);
+    side_close(&origin);
+    side_close(&near);
+    assert_int_equal(unsetenv("AMALGAM_UCX_RMA"), 0);
+    kit_host = &plugin_host;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_loopback_interface_is_opened_for_who_is_there),
         cmocka_unit_test(without_descriptors_it_is_not_opened),
         cmocka_unit_test(what_the_user_names_is_all),
+        cmocka_unit_test(keys_to_memory_are_of_one_context),
     };
 
     return cmocka_run_group_tests(tests, ucx_test_setup, ucx_test_teardown);
