@@ -48,7 +48,7 @@ static bool device_is_loopback(const struct ifaddrs *interfaces, const char *dev
     return false;
 }
 
-/* False: the list has no room for it. */
+/* False: the list is full. */
 static bool devices_append(char devices[UCX_DEVICES_MAX], const char *device)
 {
     const size_t used = strlen(devices);

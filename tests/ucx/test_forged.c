@@ -489,31 +489,6 @@ static void a_dial_ends_with_what_it_is_for(void **state)
     side_close(&target);
 }
 
-/* Sends a message from one side to another, which receives it and tells whose it is. */
-static const char *send_and_receive(struct side *from, struct side *to, struct na_plugin_addr *dest)
-{
-    struct pending *send = pending_new(), *receive = pending_new();
-    uint64_t end = kit_host->clock_ns() + WAIT_NS;
-    const char *source;
-    char text[8];
-
-    assert_int_equal(kit_msg_recv_unexpected(to->context, receive->op, text, sizeof(text), NULL),
-                     0);
-    assert_int_equal(kit_msg_send_unexpected(from->context, send->op, "hello", 6, NULL, dest, 0, 1),
-                     0);
-    while (send->status == PENDING_WAITS || receive->status == PENDING_WAITS) {
-        assert_true(kit_host->clock_ns() < end);
-        side_poll(from);
-        side_poll(to);
-    }
-    assert_int_equal(send->status, 0);
-    assert_int_equal(receive->status, 0);
-    source = receive->source;
-    free(send);
-    free(receive);
-    return source;
-}
-
 /* Somebody with a connection of its own says in its messages that it is another peer. */
 static void speak_for_another(bool by_name)
 {
@@ -531,7 +506,7 @@ static void speak_for_another(bool by_name)
     forged = &real.na_class->fabric.state->session;
     name = forger->self->name;
     assert_int_equal(ucx_addr_lookup(real.na_class, target.na_class->name, &addr), 0);
-    assert_string_equal(send_and_receive(&real, &target, addr), real.na_class->name);
+    assert_string_equal(message_pass(&real, &target, addr), real.na_class->name);
     real_addr = msg_peer_addr(
         kit_peer_by_name(&target.na_class->fabric.state->session, real.na_class->name));
     assert_int_equal(kit_msg_recv_expected(target.context, awaited->op, text, sizeof(text), NULL,

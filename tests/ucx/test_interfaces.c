@@ -4,10 +4,8 @@
 #include "ucx_message.h"
 
 #include <sys/resource.h>
-#include <unistd.h>
 
-#define WAIT_NS UINT64_C(20000000000)
-#define LIMIT   256
+#define LIMIT 256
 
 static uint32_t workers_of(const struct side *side)
 {
@@ -30,27 +28,11 @@ static void open_at(struct side *side, const char *address, uint32_t listen)
 
 static void send_one(struct side *origin, struct side *target)
 {
-    const uint64_t end = kit_host->clock_ns() + WAIT_NS;
-    struct pending *send = pending_new(), *receive = pending_new();
     struct na_plugin_addr *addr;
-    char text[8] = "";
 
     assert_int_equal(ucx_addr_lookup(origin->na_class, target->na_class->name, &addr), 0);
-    assert_int_equal(
-        kit_msg_recv_unexpected(target->context, receive->op, text, sizeof(text), NULL), 0);
-    assert_int_equal(
-        kit_msg_send_unexpected(origin->context, send->op, "hello", 6, NULL, addr, 0, 1), 0);
-    while (send->status == PENDING_WAITS || receive->status == PENDING_WAITS) {
-        assert_true(kit_host->clock_ns() < end);
-        side_poll(origin);
-        side_poll(target);
-    }
-    assert_int_equal(send->status, 0);
-    assert_int_equal(receive->status, 0);
-    assert_string_equal(text, "hello");
+    (void) message_pass(origin, target, addr);
     kit_msg_addr_free(origin->na_class, addr);
-    free(send);
-    free(receive);
 }
 
 /* Whether this machine has another one than the loopback interface. */
@@ -106,11 +88,9 @@ static void without_descriptors_it_is_not_opened(void **state)
     low.rlim_cur = LIMIT;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
     for (int left = 0; left < 32; left++) {
-        int fds[LIMIT], count = 0;
+        int fds[LIMIT], count = descriptors_take_all(fds, LIMIT);
         struct ucx_worker *worker;
 
-        while (count < LIMIT && (fds[count] = dup(STDERR_FILENO)) >= 0)
-            count++;
         for (int i = 0; i < left; i++)
             (void) close(fds[--count]);
         worker = ucx_worker_for(origin.na_class, near.na_class->name);
@@ -128,43 +108,40 @@ static void without_descriptors_it_is_not_opened(void **state)
     kit_host = &plugin_host;
 }
 
-static void what_the_user_names_is_all(void **state)
+/* With that variable, the loopback interface is in the context of all. */
+static void check_one_context(const char *variable, const char *value)
 {
-    char devices[UCX_DEVICES_MAX], loopback[UCX_DEVICES_MAX];
     struct side origin, near;
 
-    (void) state;
     pending_host();
-    assert_int_equal(setenv("UCX_NET_DEVICES", "lo", 1), 0);
-    ucx_devices_choose(devices, loopback);
-    assert_string_equal(devices, "");
-    assert_string_equal(loopback, "");
+    assert_int_equal(setenv(variable, value, 1), 0);
     open_at(&origin, NULL, 0);
     open_at(&near, "127.0.0.1", 1);
     send_one(&origin, &near);
     assert_int_equal(workers_of(&origin), 1);
     side_close(&origin);
     side_close(&near);
-    assert_int_equal(unsetenv("UCX_NET_DEVICES"), 0);
+    assert_int_equal(unsetenv(variable), 0);
     kit_host = &plugin_host;
+}
+
+static void what_the_user_names_is_all(void **state)
+{
+    char devices[UCX_DEVICES_MAX], loopback[UCX_DEVICES_MAX];
+
+    (void) state;
+    assert_int_equal(setenv("UCX_NET_DEVICES", "lo", 1), 0);
+    ucx_devices_choose(devices, loopback);
+    assert_string_equal(devices, "");
+    assert_string_equal(loopback, "");
+    check_one_context("UCX_NET_DEVICES", "lo");
 }
 
 /* Where UCX moves the data, its keys to memory are. */
 static void keys_to_memory_are_of_one_context(void **state)
 {
-    struct side origin, near;
-
     (void) state;
-    pending_host();
-    assert_int_equal(setenv("AMALGAM_UCX_RMA", "ucp", 1), 0);
-    open_at(&origin, NULL, 0);
-    open_at(&near, "127.0.0.1", 1);
-    send_one(&origin, &near);
-    assert_int_equal(workers_of(&origin), 1);
-    side_close(&origin);
-    side_close(&near);
-    assert_int_equal(unsetenv("AMALGAM_UCX_RMA"), 0);
-    kit_host = &plugin_host;
+    check_one_context("AMALGAM_UCX_RMA", "ucp");
 }
 
 int main(void)

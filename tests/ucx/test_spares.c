@@ -9,16 +9,6 @@
 
 #define LIMIT 256
 
-/* All that the process may have; how many they are. */
-static int take_all(int fds[LIMIT])
-{
-    int count = 0;
-
-    while (count < LIMIT && (fds[count] = dup(STDERR_FILENO)) >= 0)
-        count++;
-    return count;
-}
-
 static bool are_open(const struct side *side)
 {
     for (uint32_t i = 0; i < UCX_SPARES; i++)
@@ -50,7 +40,7 @@ static void an_endpoint_is_made_when_all_others_are_taken(void **state)
     low = limit;
     low.rlim_cur = LIMIT;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
-    count = take_all(fds);
+    count = descriptors_take_all(fds, LIMIT);
     ucx_link_met(link, &hello);
     assert_int_equal(link->phase, UCX_LINK_READY);
     assert_false(ucx_descriptors_take_peer(side.na_class)); /* UCX has kept some of them */

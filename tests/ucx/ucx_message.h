@@ -8,8 +8,10 @@
 #include "msg_state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#define PENDING_WAITS (-1)
+#define PENDING_WAITS   (-1)
+#define PENDING_WAIT_NS UINT64_C(20000000000)
 
 /* An operation that waits, or has ended. */
 struct pending {
@@ -51,6 +53,33 @@ static inline void pending_host(void)
     host.op_complete = op_complete;
     host.op_complete_recv = op_complete_recv;
     kit_host = &host;
+}
+
+/* A message from one side to another, which receives it and tells whose it is. */
+static inline const char *message_pass(struct side *from, struct side *to,
+                                       struct na_plugin_addr *dest)
+{
+    const uint64_t end = kit_host->clock_ns() + PENDING_WAIT_NS;
+    struct pending *send = pending_new(), *receive = pending_new();
+    const char *source;
+    char text[8] = "";
+
+    assert_int_equal(kit_msg_recv_unexpected(to->context, receive->op, text, sizeof(text), NULL),
+                     0);
+    assert_int_equal(kit_msg_send_unexpected(from->context, send->op, "hello", 6, NULL, dest, 0, 1),
+                     0);
+    while (send->status == PENDING_WAITS || receive->status == PENDING_WAITS) {
+        assert_true(kit_host->clock_ns() < end);
+        side_poll(from);
+        side_poll(to);
+    }
+    assert_int_equal(send->status, 0);
+    assert_int_equal(receive->status, 0);
+    assert_string_equal(text, "hello");
+    source = receive->source;
+    free(send);
+    free(receive);
+    return source;
 }
 
 #endif /* UCX_MESSAGE_H */

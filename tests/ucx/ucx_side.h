@@ -7,6 +7,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -62,6 +63,16 @@ static inline void side_close(struct side *side)
     assert_int_equal(kit_msg_context_stop(side->context), 0);
     assert_int_equal(kit_msg_context_destroy(side->context), 0);
     assert_int_equal(ucx_class_finalize(side->na_class), 0);
+}
+
+/* All descriptors that the process may have, up to `max`; how many they are. */
+static inline int descriptors_take_all(int *fds, int max)
+{
+    int count = 0;
+
+    while (count < max && (fds[count] = dup(STDERR_FILENO)) >= 0)
+        count++;
+    return count;
 }
 
 #endif /* UCX_SIDE_H */
