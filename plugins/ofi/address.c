@@ -13,6 +13,8 @@
 
 /* Frames of at most some hundred bytes; a socket's buffer has room for far more. */
 #define OFI_INJECTED_MAX 16u
+/* Other frames, of 16 KiB at most, and the fence: a quarter of a new socket's buffer. */
+#define OFI_UNACKNOWLEDGED_MAX 2u
 
 static const char *ofi_addr_endpoint(const struct na_plugin_class *na_class, const char *string);
 static int32_t ofi_address_resolve(const struct na_plugin_class *na_class, const char *name,
@@ -155,11 +157,13 @@ void ofi_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
 }
 
 /*
- * False when frames that were injected before, and a fence behind them, have not arrived: what is
- * to be sent next has to wait.
+ * False when as many frames as may be on the way have not arrived: what is to be sent next has to
+ * wait.
  */
 bool ofi_address_fence(struct na_plugin_class *na_class, struct ofi_address *address)
 {
+    if (address->requests >= OFI_UNACKNOWLEDGED_MAX)
+        return false;
     if (address->injected < OFI_INJECTED_MAX)
         return true;
     return !address->is_fencing && ofi_address_fence_send(na_class, address);

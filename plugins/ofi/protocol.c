@@ -12,10 +12,10 @@
 /*
  * Best first. Any other name is taken for a provider's.
  *
- * sockets looks at a header until all of it is there, without reading it. When small messages have
- * filled the receiver's socket buffer, the kernel keeps the rest of a header for as long as it
- * cannot free the piece that the beginning lies in, and both wait for ever. Behind a few injected
- * frames comes one byte that is acknowledged, and the next ones behind that: it does not fill.
+ * sockets looks at a header until all of it is there, without reading it. When messages have filled
+ * the receiver's socket buffer, the kernel keeps the rest of a header for as long as it cannot free
+ * the piece that the beginning lies in, and both wait for ever. So that it does not fill, a few
+ * frames are on the way at a time: behind injected ones comes one byte that is acknowledged.
  */
 const struct ofi_protocol ofi_protocols[] = {
     {.name = "cxi",

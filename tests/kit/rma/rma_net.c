@@ -275,7 +275,7 @@ static void piece_arrive(struct net *net, struct net_event *event)
         struct kit_rma_piece *piece = receive->piece;
 
         priv = piece->priv;
-        if (size > piece->size) { /* only a peer that lies sends more than it said: as a fabric does */
+        if (size > piece->size) { /* of a peer that lies; a fabric does the same */
             status = NA_PLUGIN_MSGSIZE;
             size = piece->size;
         }
