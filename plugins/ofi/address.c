@@ -13,8 +13,8 @@
 
 /* Frames of at most some hundred bytes; a socket's buffer has room for far more. */
 #define OFI_INJECTED_MAX 16u
-/* Other frames, of 16 KiB at most, and the fence: a quarter of a new socket's buffer. */
-#define OFI_UNACKNOWLEDGED_MAX 2u
+/* Larger frames, puts, gets and fences: such frames fill half of a new socket's buffer. */
+#define OFI_UNACKNOWLEDGED_MAX 4u
 
 static const char *ofi_addr_endpoint(const struct na_plugin_class *na_class, const char *string);
 static int32_t ofi_address_resolve(const struct na_plugin_class *na_class, const char *name,
@@ -157,8 +157,8 @@ void ofi_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
 }
 
 /*
- * False when as many frames as may be on the way have not arrived: what is to be sent next has to
- * wait.
+ * False when as many frames and moves are under way as may be, or a fence behind those that were
+ * injected: what is to be sent next has to wait.
  */
 bool ofi_address_fence(struct na_plugin_class *na_class, struct ofi_address *address)
 {

@@ -15,7 +15,8 @@
  * sockets looks at a header until all of it is there, without reading it. When messages have filled
  * the receiver's socket buffer, the kernel keeps the rest of a header for as long as it cannot free
  * the piece that the beginning lies in, and both wait for ever. So that it does not fill, a few
- * frames are on the way at a time: behind injected ones comes one byte that is acknowledged.
+ * frames, puts and gets are under way to a peer at a time: behind injected frames comes one byte
+ * that is acknowledged.
  */
 const struct ofi_protocol ofi_protocols[] = {
     {.name = "cxi",

@@ -232,6 +232,8 @@ static int32_t ofi_move(void *owner, struct kit_rma_move *move)
         return NA_PLUGIN_PROTOCOL_ERROR;
     if (na_class->endpoint == NULL || priv->address == NULL)
         return NA_PLUGIN_HOSTUNREACH;
+    if (na_class->protocol.is_fenced && !ofi_address_fence(na_class, priv->address))
+        return NA_PLUGIN_AGAIN;
     memcpy(&note, move->note, sizeof(note));
     priv->request.kind = OFI_REQUEST_MOVE;
     priv->move = move;
