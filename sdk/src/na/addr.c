@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses. They are the plugin's own; the core only passes them on. */
+/* Addresses. Each is an object of the plugin; the core only passes it on. */
 
 #include "na/class.h"
 #include "na/log.h"
 
 #include <string.h>
 
-#define ADDRESS_STRING_MAX 65536u /* longest string form of an address, its null included */
+#define ADDRESS_STRING_MAX 65536u /* longest string of an address, with its terminating null */
 
 static bool args_are_valid(const struct na_class *na_class, const void *what, const char *name);
 static na_return_t addr_made(const struct na_class *na_class, int32_t status,
@@ -141,7 +141,7 @@ size_t NA_Addr_get_serialize_size(na_class_t *na_class, na_addr_t *addr)
     return string_size(na_class, addr);
 }
 
-/* Without a compact form the string travels, its null included. */
+/* A plugin without NA_PLUGIN_EXT_ADDR_SERIALIZE sends the address as a null-terminated string. */
 na_return_t NA_Addr_serialize(na_class_t *na_class, void *buf, size_t buf_size, na_addr_t *addr)
 {
     const struct na_plugin_addr_serialize *serialize;
@@ -210,7 +210,7 @@ static size_t string_size(na_class_t *na_class, na_addr_t *addr)
     return NA_Addr_to_string(na_class, NULL, &size, addr) == NA_SUCCESS ? size : 0;
 }
 
-/* What the plugin says that it wrote, or, with `buf` NULL, would write. */
+/* Checks the size that the plugin reported, and, unless `buf` is NULL, the string that it wrote. */
 static bool string_is_sound(const struct na_class *na_class, const char *buf, size_t buf_size,
                             uint64_t size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Life of classes: from the init string to an open plugin, and back. */
+/* Opening, closing and queries of classes. */
 
 #include "na/class.h"
 
@@ -9,11 +9,9 @@
 #include "na/open.h"
 #include "na/operation.h"
 #include "na/peer_lost.h"
-#include "na/selection.h"
 #include "na_ext.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 
 #define REASON_MAX 4096
 

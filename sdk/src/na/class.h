@@ -12,73 +12,73 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Counters that outlive contexts, and those of paths where speed does not matter. */
+/* Counters of a class. The first three are sums of its closed contexts; an open one has its own. */
 struct na_class_counters {
-    atomic_uint_fast64_t completed; /* events given to callbacks */
-    atomic_uint_fast64_t failed;    /* with an error other than cancellation */
-    atomic_uint_fast64_t canceled;  /* with NA_CANCELED */
-    atomic_uint_fast64_t refused;   /* operations that the plugin did not accept */
-    atomic_uint_fast64_t again;     /* of these, for lack of resources */
-    atomic_uint_fast64_t
-        duplicates; /* completions of operations that were not outstanding: plugin bugs */
-    atomic_uint_fast64_t
-        forced; /* operations that a plugin left behind when a context was closed */
+    atomic_uint_fast64_t completed;  /* callbacks with NA_SUCCESS */
+    atomic_uint_fast64_t failed;     /* callbacks with an error other than NA_CANCELED */
+    atomic_uint_fast64_t canceled;   /* callbacks with NA_CANCELED */
+    atomic_uint_fast64_t refused;    /* posts that the plugin refused */
+    atomic_uint_fast64_t again;      /* of these, with NA_AGAIN */
+    atomic_uint_fast64_t duplicates; /* completions without an outstanding operation: plugin bugs */
+    atomic_uint_fast64_t forced;     /* operations canceled by the core, see na_op_force_all() */
 };
 
-/* How many lost peers are told of between two polls where memory is short. */
+/* Lost peers that can be recorded while malloc() fails. */
 #define NA_LOST_RESERVE 32u
 
-/* A peer that is lost, of which the user is to be told. */
+/* A lost peer that the plugin has reported and the program was not told of yet. */
 struct na_lost {
     struct na_lost *next;
-    struct na_plugin_addr *addr; /* a reference; NULL: one of the reserve that is not used */
+    struct na_plugin_addr *addr; /* owns a reference; NULL: an unused entry of the reserve */
     int32_t status;
 };
 
 struct na_class {
-    /* Read on the hot path, never written after the class is open. */
+    /* Constant while the class is open, and read on the hot path. */
     struct na_plugin table;
     struct na_plugin_class *plugin_class;
     size_t max_unexpected_size;
     size_t max_expected_size;
     uint32_t max_tag;
-    unsigned int forks; /* na_forks of the process that opened it */
-    bool no_block;
+    unsigned int forks;   /* na_forks of the process that opened the class */
+    bool no_block;        /* NA_NO_BLOCK */
     bool single_context;  /* one thread at a time uses each context */
-    bool is_alone;        /* one thread at a time uses the class, and the plugin adds none */
-    atomic_bool has_lost; /* there is something in `lost` */
+    bool is_alone;        /* one thread at a time uses the class, and the plugin has no threads */
+    atomic_bool has_lost; /* `lost` is not empty */
 
     const struct na_transport *transport;
     struct na_plugin_class_info info;
     char *protocol;
-    char *class_name;    /* as it was asked for, for the plugin */
+    char *class_name;    /* as in the init string, or the plugin's name */
     char *address;       /* NULL or empty: none */
-    const char *options; /* behind it; NULL: none */
+    const char *options; /* inside the memory of `address`; NULL: none */
     struct na_selection *selection;
     bool listen;
     uint32_t max_contexts;
 
-    pthread_mutex_t mutex; /* guards what follows */
+    pthread_mutex_t mutex; /* guards contexts and ops */
     struct na_context *contexts;
     struct na_op_id *ops;
-    struct na_class *next; /* under the lock of the list of all classes */
+    struct na_class *next; /* under na_classes_mutex */
 
-    pthread_mutex_t lost_mutex; /* guards what follows; nothing is called with it */
+    /* Guards the members down to lost_arg. No callback and no function of the plugin runs under it,
+     * because the plugin may report a lost peer while it holds locks of its own. */
+    pthread_mutex_t lost_mutex;
     struct na_lost *lost;
-    struct na_lost lost_reserve[NA_LOST_RESERVE]; /* for when there is no memory */
+    struct na_lost lost_reserve[NA_LOST_RESERVE]; /* used when malloc() fails */
     na_peer_lost_cb_t lost_callback;
     void *lost_arg;
 
     struct na_class_counters counters;
 };
 
-/* True in a child of the process that opened the class: nothing of it may be touched. */
+/* Returns true in a child of the process that opened the class: the child must not touch it. */
 static inline bool na_class_is_inherited(const struct na_class *na_class)
 {
     return na_class->forks != na_forks;
 }
 
-/* The same, with a line in the log; for functions whose speed does not matter. NULL: false. */
+/* Like na_class_is_inherited(), and logs it. Not for hot paths. Returns false for NULL. */
 static inline bool na_class_is_refused(const struct na_class *na_class, const char *function)
 {
     if (util_likely(na_class == NULL || !na_class_is_inherited(na_class)))
@@ -87,10 +87,10 @@ static inline bool na_class_is_refused(const struct na_class *na_class, const ch
     return true;
 }
 
-/* Says that a plugin has returned a status that does not exist [version.c]. */
+/* Logs that a plugin returned a status that does not exist. Returns NA_FAULT. [version.c] */
 na_return_t na_return_unknown(int32_t status);
 
-/* A status that comes from a plugin. What is no code of ours is NA_FAULT. */
+/* Converts a plugin's status, whose codes are those of na_return_t. An unknown one is NA_FAULT. */
 static inline na_return_t na_return_from_plugin(int32_t status)
 {
     if (util_unlikely((uint32_t) status >= NA_RETURN_MAX))

@@ -6,7 +6,7 @@
 
 #include "na/class.h"
 
-/* Its lock, for a fork(). */
+/* Guards the list; fork.c holds it around a fork(). */
 extern UTIL_HIDDEN pthread_mutex_t na_classes_mutex;
 
 void na_classes_add(struct na_class *na_class);
@@ -15,7 +15,7 @@ void na_classes_remove(struct na_class *na_class);
 /* Calls `visit` for each open class of this process. */
 void na_classes_visit(void (*visit)(struct na_class *na_class));
 
-/* In a child of a fork: nothing reaches the plugins of classes that are the parent's. */
+/* In the child of a fork(): makes posts and polls of the parent's classes return an error. */
 void na_classes_disable(void);
 
 #endif /* NA_CLASSES_H */

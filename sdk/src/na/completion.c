@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion: plugins report, the queue holds, NA_Trigger() calls back. Each operation completes
- * once for each time it was posted, whatever the plugin does. */
+/* Completion: a plugin reports it, the context queues it, and NA_Trigger() runs the callback. Each
+ * post of an operation completes exactly once, even if the plugin reports it more often. */
 
 #include "na/completion.h"
 
@@ -12,10 +12,10 @@
 
 #define EVENTS_IN_BLOCK 64
 
-/* One event of a multi-receive, other than the last. */
+/* One event of a multi-receive; the last event uses the operation's own completion instead. */
 struct na_event {
     struct na_completion completion;
-    struct na_event *next; /* while it is free */
+    struct na_event *next; /* in na_event_pool.free */
 };
 
 struct na_event_block {
@@ -38,7 +38,6 @@ static void completion_stray_recv(struct na_op_id *op, int32_t status, uint64_t 
 static void completion_push_no_message(struct na_op_id *op, int32_t status, const char *what);
 static void context_queue(struct na_context *context, struct na_completion *completion);
 static bool completion_is_receive(const struct na_op_id *op);
-static void completion_receive_failed(struct na_op_id *op);
 static void completion_duplicate(const struct na_op_id *op);
 static na_return_t completion_broken(const struct na_op_id *op, const char *what);
 static void event_fill(struct na_cb_info *info, void *buf, uint64_t size,
@@ -60,7 +59,7 @@ na_return_t NA_Trigger(na_context_t *context, unsigned int max_count, unsigned i
             *actual_count = 0;
         return na_fork_refused(__func__);
     }
-    /* A poll finds nothing most of the time. */
+    /* Checked here because the queue is empty after most polls. */
     if (!mpsc_queue_is_empty(&context->queue))
         count = context->is_alone ? trigger_alone(context, max_count)
                                   : trigger_some(context, max_count);
@@ -79,7 +78,7 @@ static __attribute__((__noinline__)) unsigned int trigger_some(struct na_context
     return count;
 }
 
-/* The same where nobody else is at the queue. */
+/* Like trigger_some(), for a queue that one thread at a time uses. */
 static __attribute__((__noinline__)) unsigned int trigger_alone(struct na_context *context,
                                                                 unsigned int max_count)
 {
@@ -96,9 +95,9 @@ static __attribute__((__noinline__)) unsigned int trigger_alone(struct na_contex
     return count;
 }
 
-void na_completion_report(void *private_part, int32_t status)
+void na_completion_report(void *op_private, int32_t status)
 {
-    struct na_op_id *op = na_op_from_private(private_part);
+    struct na_op_id *op = na_op_from_private(op_private);
 
     if (util_unlikely(!completion_claim(op)))
         completion_stray(op, status);
@@ -108,10 +107,10 @@ void na_completion_report(void *private_part, int32_t status)
         completion_push(op, na_return_from_plugin(status));
 }
 
-void na_completion_report_recv(void *private_part, int32_t status, uint64_t size,
+void na_completion_report_recv(void *op_private, int32_t status, uint64_t size,
                                struct na_plugin_addr *source, uint32_t tag)
 {
-    struct na_op_id *op = na_op_from_private(private_part);
+    struct na_op_id *op = na_op_from_private(op_private);
     struct na_cb_info *info = &op->completion.info;
 
     if (util_unlikely(!completion_claim(op))) {
@@ -136,11 +135,10 @@ void na_completion_report_recv(void *private_part, int32_t status, uint64_t size
     completion_push(op, NA_SUCCESS);
 }
 
-int32_t na_completion_report_multi_recv(void *private_part, int32_t status, void *buf,
-                                        uint64_t size, struct na_plugin_addr *source, uint32_t tag,
-                                        uint32_t last)
+int32_t na_completion_report_multi_recv(void *op_private, int32_t status, void *buf, uint64_t size,
+                                        struct na_plugin_addr *source, uint32_t tag, uint32_t last)
 {
-    struct na_op_id *op = na_op_from_private(private_part);
+    struct na_op_id *op = na_op_from_private(op_private);
     struct na_context *context = na_op_context(op);
     struct na_event *event;
     int32_t wrapped;
@@ -178,7 +176,7 @@ int32_t na_completion_report_multi_recv(void *private_part, int32_t status, void
     return NA_PLUGIN_SUCCESS;
 }
 
-void na_completion_report_nothing(struct na_op_id *op)
+void na_completion_report_empty(struct na_op_id *op)
 {
     if (completion_claim(op))
         completion_push(op, NA_SUCCESS);
@@ -208,7 +206,7 @@ void na_event_pool_destroy(struct na_event_pool *pool)
     (void) pthread_mutex_destroy(&pool->mutex);
 }
 
-/* One callback. Nothing is locked while it runs, so that others can trigger, and it can as well. */
+/* Runs one callback, with no lock held: other threads and the callback itself may trigger. */
 static bool trigger_one(struct na_context *context)
 {
     struct mpsc_queue *queue = &context->queue;
@@ -216,7 +214,7 @@ static bool trigger_one(struct na_context *context)
 
     if (mpsc_queue_is_empty(queue))
         return false;
-    if (!context->single_thread && !mpsc_queue_try_lock(queue))
+    if (!context->single_consumer && !mpsc_queue_try_lock(queue))
         return false;
     node = mpsc_queue_pop(queue);
     if (node == NULL) {
@@ -227,7 +225,7 @@ static bool trigger_one(struct na_context *context)
     return true;
 }
 
-/* `is_alone` is a constant where this is used. */
+/* The callers pass a constant as `is_alone`, so that the compiler drops the branches. */
 static UTIL_ALWAYS_INLINE void trigger_node(struct na_context *context, struct mpsc_node *node,
                                             bool is_alone)
 {
@@ -241,9 +239,10 @@ static UTIL_ALWAYS_INLINE void trigger_node(struct na_context *context, struct m
 }
 
 /*
- * From the moment it is idle the operation belongs to its owner again, unless that destroyed it.
- * While it is queued, nobody but the holder of the consumer lock writes to its state: a load and a
- * store are enough, and cheaper than an exchange by half the cost of this.
+ * Once its state is OP_IDLE the operation belongs to its owner again and may be posted; if it was
+ * destroyed meanwhile, it is freed here. Only the holder of the queue's consumer lock writes the
+ * state of a queued operation, so that a load and a store replace an atomic exchange, which would
+ * be half the cost of this function.
  */
 static UTIL_ALWAYS_INLINE void trigger_op(struct na_context *context, struct na_op_id *op,
                                           bool is_alone)
@@ -252,8 +251,9 @@ static UTIL_ALWAYS_INLINE void trigger_op(struct na_context *context, struct na_
     const na_cb_t callback = op->completion.callback;
     unsigned int state;
 
-    if (!is_alone && util_unlikely(context->single_thread)) {
-        state = atomic_fetch_sub(&op->state, OP_QUEUED - OP_IDLE); /* without the lock */
+    if (!is_alone && util_unlikely(context->single_consumer)) {
+        /* NA_Op_destroy() may write the state at the same time: no lock is taken in this mode. */
+        state = atomic_fetch_sub(&op->state, OP_QUEUED - OP_IDLE);
     } else {
         state = atomic_load_explicit(&op->state, memory_order_relaxed);
         atomic_store_explicit(&op->state, state - (OP_QUEUED - OP_IDLE), memory_order_release);
@@ -277,7 +277,7 @@ static void trigger_event(struct na_context *context, struct na_event *event)
         callback(&info);
 }
 
-/* The consumer lock is held: a load and a store are enough. */
+/* The consumer lock is held, so that a load and a store count as an atomic addition would. */
 static void context_count(struct na_context *context, na_return_t ret)
 {
     atomic_uint_fast64_t *counter = &context->completed;
@@ -288,7 +288,7 @@ static void context_count(struct na_context *context, na_return_t ret)
                           memory_order_relaxed);
 }
 
-/* Only one thread gets to complete an operation that is outstanding. */
+/* Moves an outstanding operation to OP_QUEUED. Returns true in one thread only. */
 static inline bool completion_claim(struct na_op_id *op)
 {
     unsigned int state = atomic_load_explicit(&op->state, memory_order_acquire);
@@ -308,9 +308,8 @@ static inline bool completion_claim(struct na_op_id *op)
 }
 
 /*
- * What an operation that was not outstanding is told: it is of a plugin that another one wraps, or
- * is reported a second time. Apart, as all that follows a report seldom, so that the others need
- * not save registers for it.
+ * A report for an operation that is not outstanding: either it is an operation of a wrapped plugin,
+ * or the plugin reported it twice. Cold, so that the hot reports save no registers for it.
  */
 static UTIL_COLD void completion_stray(struct na_op_id *op, int32_t status)
 {
@@ -325,19 +324,23 @@ static UTIL_COLD void completion_stray_recv(struct na_op_id *op, int32_t status,
         completion_duplicate(op);
 }
 
-/* A receive that ends without a message: with an error, or the plugin is broken as `what` says. */
+/* Ends a receive without a message. If the status is success, `what` says how the plugin broke the
+ * ABI. */
 static UTIL_COLD void completion_push_no_message(struct na_op_id *op, int32_t status,
                                                  const char *what)
 {
+    struct na_cb_info *info = &op->completion.info;
     na_return_t ret = na_return_from_plugin(status);
 
-    completion_receive_failed(op);
+    memset(&info->info, 0, sizeof(info->info));
+    if (info->type == NA_CB_MULTI_RECV_UNEXPECTED)
+        info->info.multi_recv_unexpected.last = true;
     if (ret == NA_SUCCESS)
         ret = completion_broken(op, what);
     completion_push(op, ret);
 }
 
-/* The operation is no longer ours after this. */
+/* Afterwards another thread may trigger the operation and free it. */
 static inline void completion_push(struct na_op_id *op, na_return_t ret)
 {
     op->completion.info.ret = ret;
@@ -358,15 +361,6 @@ static bool completion_is_receive(const struct na_op_id *op)
         1u << NA_CB_RECV_UNEXPECTED | 1u << NA_CB_MULTI_RECV_UNEXPECTED | 1u << NA_CB_RECV_EXPECTED;
 
     return (receives >> op->completion.info.type & 1u) != 0;
-}
-
-static void completion_receive_failed(struct na_op_id *op)
-{
-    struct na_cb_info *info = &op->completion.info;
-
-    memset(&info->info, 0, sizeof(info->info));
-    if (info->type == NA_CB_MULTI_RECV_UNEXPECTED)
-        info->info.multi_recv_unexpected.last = true;
 }
 
 static UTIL_COLD void completion_duplicate(const struct na_op_id *op)

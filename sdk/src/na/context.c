@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Life of contexts. */
+/* Creation and destruction of contexts. */
 
 #include "na/context.h"
 
@@ -49,7 +49,7 @@ na_context_t *NA_Context_create_id(na_class_t *na_class, uint8_t id)
     context = block;
     context->na_class = na_class;
     context->id = id;
-    context->single_thread = na_class->single_context || na_class->is_alone;
+    context->single_consumer = na_class->single_context || na_class->is_alone;
     context->is_alone = na_class->is_alone;
     context->wait_fd = context->wake_fd = -1;
     mpsc_queue_init(&context->queue);
@@ -116,7 +116,7 @@ void na_context_wake(struct na_context *context)
         context->na_class->table.wake(context->plugin_context);
     if (context->wake_fd >= 0) {
         written = write(context->wake_fd, &one, sizeof(one));
-        (void) written; /* it can only fail by being readable already */
+        (void) written; /* fails only if the eventfd is readable already */
     }
 }
 
@@ -161,7 +161,7 @@ static void context_close(struct na_context *context)
     na_event_pool_destroy(&context->pool);
 }
 
-/* False if the id is in use. */
+/* Adds the context to its class. Returns false if the id is in use. */
 static bool context_link(struct na_context *context)
 {
     struct na_class *na_class = context->na_class;
@@ -191,7 +191,8 @@ static void context_unlink(struct na_context *context)
     pthread_mutex_unlock(&na_class->mutex);
 }
 
-/* A plugin that cannot wait by itself is waited for at its descriptor, with ours beside it. */
+/* For a plugin without poll_wait, NA_Poll_wait() sleeps on the plugin's descriptor and on an
+ * eventfd, to which na_context_wake() writes. */
 static void context_open_wait(struct na_context *context)
 {
     const struct na_plugin *table = &context->na_class->table;
@@ -219,7 +220,7 @@ static void context_stop(struct na_context *context)
                        na_class->transport->name, left, context->id);
 }
 
-/* Call back what stopping has ended. */
+/* Runs the callbacks of the operations that stopping the context has canceled. */
 static void context_trigger_canceled(struct na_context *context)
 {
     while (!mpsc_queue_is_empty(&context->queue))

@@ -12,7 +12,7 @@
 struct na_event;
 struct na_event_block;
 
-/* Event nodes of multi-receives, shared by all of a context; grows and never shrinks. */
+/* Completion events of a context's multi-receives; the pool grows and never shrinks. */
 struct na_event_pool {
     pthread_mutex_t mutex;
     struct na_event *free;
@@ -20,47 +20,48 @@ struct na_event_pool {
 };
 
 struct na_context {
-    /* Read on the hot path, not written. */
+    /* Constant while the context is open, and read on the hot path. */
     struct na_class *na_class;
     struct na_plugin_context *plugin_context;
-    int wait_fd; /* of the plugin, for NA_Poll_wait(); -1: none */
-    int wake_fd; /* ours, beside it; -1: none */
+    int wait_fd; /* the plugin's descriptor that NA_Poll_wait() sleeps on; -1: none */
+    int wake_fd; /* the core's eventfd that ends such a sleep; -1: none */
     uint8_t id;
-    bool stopped;
-    bool single_thread; /* the user promised: one thread at a time triggers */
-    bool is_alone;      /* and completes: nothing here has to be atomic */
+    bool stopped;         /* NA_Context_destroy() has begun */
+    bool single_consumer; /* one thread at a time triggers: no consumer lock is taken */
+    bool is_alone;        /* and no other thread completes: the queue needs no atomic exchange */
 
-    /* Threads in NA_Poll_wait(): who completes something wakes one. */
+    /* Threads in NA_Poll_wait(); a post or cancel that completes an operation wakes one. */
     _Alignas(UTIL_CACHE_LINE) atomic_uint waiters;
 
     struct mpsc_queue queue;
 
-    /* Written by whoever holds the queue's consumer lock. */
+    /* Callbacks by result; written under the queue's consumer lock. */
     atomic_uint_fast64_t completed;
     atomic_uint_fast64_t failed;
     atomic_uint_fast64_t canceled;
 
     struct na_event_pool pool;
-    struct na_context *next; /* under the class's lock */
+    struct na_context *next; /* in na_class.contexts, under na_class.mutex */
 };
 
 /*
- * While this is held nothing of the context is triggered, so an operation that is posted or queued
- * stays what it is. For paths where speed does not matter: whoever triggers does not wait.
+ * Takes the consumer lock of the queue: nothing of the context is triggered meanwhile, so that a
+ * posted or queued operation stays posted or queued. Only for slow paths: NA_Trigger() returns at
+ * once, with 0 callbacks, while another thread has the lock.
  */
 static inline void na_context_hold(struct na_context *context)
 {
-    while (!context->single_thread && !mpsc_queue_try_lock(&context->queue))
+    while (!context->single_consumer && !mpsc_queue_try_lock(&context->queue))
         (void) sched_yield();
 }
 
 static inline void na_context_release(struct na_context *context)
 {
-    if (!context->single_thread)
+    if (!context->single_consumer)
         mpsc_queue_unlock(&context->queue);
 }
 
-/* Wakes a thread that waits in NA_Poll_wait(), because there is something to trigger. */
+/* Wakes a thread that sleeps in NA_Poll_wait(), if the queue has a completion. */
 void na_context_wake(struct na_context *context);
 
 #endif /* NA_CONTEXT_H */

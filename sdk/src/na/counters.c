@@ -15,11 +15,11 @@
 #define PLUGIN_MAX   24
 #define COUNTERS_MAX (CORE_MAX + PLUGIN_MAX)
 
-/* Where the counters of a plugin go. */
+/* The argument of counters_add(). */
 struct counters {
-    const char *plugin;
+    const char *plugin; /* its name */
     struct na_counter *items;
-    size_t count, most;
+    size_t count, max_count;
 };
 
 static size_t counters_get(struct na_class *na_class, struct na_counter *counters);
@@ -53,7 +53,7 @@ void NA_Diag_dump_counters(void)
     na_classes_visit(counters_print);
 }
 
-/* Closed contexts have left theirs with the class. */
+/* The class has the sums of its closed contexts; those of the open ones are added here. */
 static size_t counters_get(struct na_class *na_class, struct na_counter *counters)
 {
     struct na_class_counters *own = &na_class->counters;
@@ -84,13 +84,13 @@ static size_t counters_get(struct na_class *na_class, struct na_counter *counter
     _Static_assert(sizeof(all) / sizeof(all[0]) <= CORE_MAX, "all fit");
     memcpy(counters, all, sizeof(all));
     more.count = sizeof(all) / sizeof(all[0]);
-    more.most = more.count + PLUGIN_MAX;
+    more.max_count = more.count + PLUGIN_MAX;
     if (na_class->transport->counters.counters_get != NULL)
         na_class->transport->counters.counters_get(na_class->plugin_class, counters_add, &more);
     return more.count;
 }
 
-/* One of the plugin's. Its name becomes that of a metric, where "-" is no letter. */
+/* Called by the plugin for each of its counters. Prometheus allows no "-" in a metric's name. */
 static void counters_add(void *arg, const char *name, uint64_t value)
 {
     struct counters *counters = arg;
@@ -98,7 +98,7 @@ static void counters_add(void *arg, const char *name, uint64_t value)
     const char *wrong = name != NULL ? na_option_name_check(name) : "is NULL";
     int length;
 
-    if (counters->count == counters->most)
+    if (counters->count == counters->max_count)
         return;
     if (wrong == NULL) {
         length = snprintf(counter->name, sizeof(counter->name), "na_%s_%s", counters->plugin, name);

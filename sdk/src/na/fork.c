@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A child of fork() has a copy of each class of its parent, but shares their connections and
- * memory with it and has none of its threads: nothing can be done with them that would not disturb
- * the parent. Each class remembers the process that opened it; in another one its functions say so
- * and do nothing. The child can open classes of its own, so no lock may be left held.
+ * A child of fork() has a copy of each class of its parent, shares their connections and memory
+ * with the parent, and has none of the parent's threads: any use of such a class would disturb the
+ * parent. So each class records the process that opened it, and in any other process its functions
+ * log that and return an error. The child may open classes of its own, so that every lock of the
+ * core must be free in it.
  */
 
 #include "na/fork.h"
@@ -85,7 +86,8 @@ static void fork_in_parent(void)
 static void fork_in_child(void)
 {
     na_forks++;
-    /* A plugin may hold it for long, so it was not awaited; nothing else depends on it. */
+    /* Held while plugins clean up, which may take long, so fork_before() does not wait for it. A
+     * thread of the parent may hold this copy for ever: it starts anew. */
     (void) pthread_mutex_init(&na_cleanup_mutex, NULL);
     na_classes_disable();
     fork_in_parent();

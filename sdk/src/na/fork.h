@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What fork() leaves to a child: objects of its parent that it must not touch, and no lock held. */
+/* Handling of fork(): the child has no locks held, and its parent's objects return an error. */
 
 #ifndef NA_FORK_H
 #define NA_FORK_H
@@ -10,20 +10,21 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* Forks between the first process that watched and this one. Written by a child alone. */
+/* Number of forks between the process that called na_fork_watch() first and this one. */
 extern UTIL_HIDDEN unsigned int na_forks;
 
-/* Has forks watched from now on. To be called before anything that they concern. */
+/* Installs the fork handlers, once. Called before any lock or class that they handle is used. */
 void na_fork_watch(void);
 
-/* Logs that a class, or an object of it, is the parent's. Returns NA_PERMISSION. */
+/* Logs that an object was inherited from the parent. Returns NA_PERMISSION. */
 na_return_t na_fork_refused(const char *function);
 
-/* Takes from a class's table what its operations and progress call, so that they need no check. */
+/* Replaces the functions of posts and polls with ones that return an error, so that the hot path
+ * needs no check for a fork. */
 struct na_plugin;
 void na_fork_disable(struct na_plugin *table);
 
-/* Held by NA_Cleanup(). */
+/* Held by NA_Cleanup() throughout. */
 extern UTIL_HIDDEN pthread_mutex_t na_cleanup_mutex;
 
 #endif /* NA_FORK_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tables of functions that plugins get from the core: completion, memory, log, clock, and for
- * plugins that wrap another one finding it. */
+/* The table of functions that the core gives to plugins (struct na_host), and its extension for
+ * plugins that wrap another plugin (struct na_plugin_wrap). */
 
 #include "na/host.h"
 
@@ -31,10 +31,9 @@ static int32_t wrap_options_split(const struct na_plugin *plugin, char *address,
 _Static_assert(NA_PLUGIN_LOG_ERROR == (int) NA_LOG_LEVEL_ERROR, "same levels");
 _Static_assert(NA_PLUGIN_LOG_DEBUG == (int) NA_LOG_LEVEL_DEBUG, "same levels");
 
-/* The last error that a plugin logged in this thread. */
 static _Thread_local char host_error[256];
 
-void na_host_forget_error(void)
+void na_host_clear_error(void)
 {
     host_error[0] = '\0';
 }
@@ -97,7 +96,7 @@ static void host_mem_free(void *ptr)
 
 static uint32_t host_log_enabled(uint32_t level)
 {
-    /* Errors are wanted for na_host_last_error(), too. */
+    /* Errors are always passed to host_log(), which keeps them for na_host_last_error(). */
     return level == NA_PLUGIN_LOG_ERROR ||
            (level < NA_LOG_LEVEL_MAX && na_log_level_enabled((enum na_log_level) level));
 }

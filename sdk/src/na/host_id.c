@@ -5,7 +5,6 @@
 #include "na_sm.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -99,7 +98,7 @@ bool NA_SM_Host_id_cmp(na_sm_id_t id1, na_sm_id_t id2)
     return id1 == id2 || (id1 != NULL && id2 != NULL && memcmp(id1, id2, ID_BYTES) == 0);
 }
 
-/* First line of a file, without its end. 0 if there is none. */
+/* Reads the first line of a file, without its newline. Returns its length; 0: no file, or empty. */
 static size_t read_line(const char *path, char *line, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -114,7 +113,7 @@ static size_t read_line(const char *path, char *line, size_t size)
     return strlen(line);
 }
 
-/* FNV-1a, twice, with different beginnings. */
+/* Fills an id with two FNV-1a hashes of the text, which start from different values. */
 static void hash_text(const char *text, size_t length, unsigned char *bytes)
 {
     uint64_t hash[2] = {UINT64_C(0xcbf29ce484222325), UINT64_C(0x84222325cbf29ce4)};

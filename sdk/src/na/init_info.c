@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Init info: callers may be compiled against an older, shorter struct. */
+/* Converts the init info, whose caller may be compiled with an older, shorter struct. */
 
 #include "na/init_info.h"
 
@@ -26,7 +26,7 @@ na_return_t na_init_info_get(struct na_init_info *info, unsigned int version,
                    ? sizeof(*info)
                    : offsetof(struct na_init_info, traffic_class) + sizeof(info->traffic_class));
     } else {
-        /* There may be no more than that. */
+        /* The caller's struct may end there. */
         na_init_info_dup_4_0(info, (const struct na_init_info_4_0 *) (const void *) given);
     }
     wrong = init_info_needs_key(info);
@@ -55,7 +55,7 @@ static bool is_given(const char *text)
     return text != NULL && text[0] != '\0';
 }
 
-/* Name of a field that has no meaning without a key, or NULL. */
+/* Returns the name of a field that is set and needs auth_key, or NULL. */
 static const char *init_info_needs_key(const struct na_init_info *info)
 {
     if (info->encrypt)
@@ -65,8 +65,8 @@ static const char *init_info_needs_key(const struct na_init_info *info)
     return is_given(info->auth_key_also) ? "auth_key_also" : NULL;
 }
 
-/* Name of a field that makes no sense, or NULL. Unknown mode bits are let through for later
- * versions. */
+/* Returns the name of a field that is out of range, or NULL. Unknown bits of the modes are
+ * accepted: later versions may define them. */
 static const char *init_info_check(const struct na_init_info *info)
 {
     if ((unsigned int) info->addr_format > NA_ADDR_NATIVE)

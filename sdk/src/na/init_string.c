@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The grammar of init strings. Every malformed one is refused with the reason and the position. */
+/* The parser of init strings. A malformed string is refused with the reason and the position. */
 
 #include "na/init_string.h"
 
@@ -11,10 +11,9 @@
 
 #define AUTO_WORD "auto"
 
-/* Where an error goes, and where positions count from. */
 struct parser {
-    const char *string;
-    char *reason;
+    const char *string; /* the whole init string; positions in errors count from its start */
+    char *reason;       /* gets the error; may be NULL */
     size_t reason_size;
 };
 
@@ -118,7 +117,7 @@ static na_return_t parse_choice(const struct parser *parser, const char *begin, 
 
     if (length == 0)
         return parse_error(parser, begin, "a choice is missing beside a comma");
-    /* What a comma in a number leaves would pass for a choice that is not needed. */
+    /* A comma inside a number, as in `?timeout=1,5`, leaves digits that pass for a protocol. */
     if (is_number(begin, length))
         return parse_error(parser, begin,
                            "a number is no choice; fractions have a point, ranges a colon");
@@ -175,7 +174,7 @@ static na_return_t parse_protocol(const struct parser *parser, const char *begin
     return copy_part(&choice->protocol, begin, length);
 }
 
-/* "://" with nothing behind it is the same as nothing at all. */
+/* An empty address after "://" is the same as no address. */
 static na_return_t parse_address(const struct parser *parser, const char *begin, size_t length,
                                  struct na_init_choice *choice)
 {
@@ -219,7 +218,7 @@ static size_t count_choices(const char *string)
     return count;
 }
 
-/* The locale has no say. */
+/* Unlike isalnum(), does not depend on the locale. */
 static bool is_name_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -231,7 +230,7 @@ static bool is_protocol_char(char c)
     return is_name_char(c) || c == '.' || c == ';' || c == '+';
 }
 
-/* A "+" without a name on both sides. */
+/* Returns true for a "+" that has no name before or after it. */
 static bool is_lone_plus(const char *protocol, size_t length, size_t i)
 {
     return protocol[i] == '+' && (i == 0 || i + 1 == length || protocol[i + 1] == '+');

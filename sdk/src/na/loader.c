@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loads plugin files on demand. Each file has a record; what was loaded stays loaded. */
+/* Loads plugin files on demand. Each file has a record; a loaded plugin is never unloaded. */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE /* dladdr1 */
@@ -9,7 +9,6 @@
 
 #include "na/host.h"
 #include "na/init_string.h"
-#include "na/loader_lock.h"
 #include "na/loader_probe.h"
 #include "na/log.h"
 #include "na/plugin_file.h"
@@ -18,25 +17,24 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define REASON_MAX 1024
-#define MAJORS_MAX 9 /* majors whose entry symbol is looked for to tell an old or new plugin */
+#define MAJORS_MAX 9 /* highest ABI major whose entry symbol is searched to name it in the error */
 
 typedef int32_t (*entry_fn)(const struct na_host *, const struct na_plugin **, const char **);
 
 static struct na_record *loader_files;   /* records of files */
-static struct na_record *loader_missing; /* names that were not found */
+static struct na_record *loader_missing; /* records of names without a file */
 
 static na_return_t loader_load(const char *name, const char *path, uint32_t core_owner,
                                bool is_named, const struct na_record **record_p);
 static na_return_t loader_probe(const struct na_record_list *list, uint32_t core_owner,
                                 const char *protocol);
-static bool is_unknown(const struct na_plugin_record *found);
+static bool needs_probe(const struct na_plugin_record *found);
 static void record_crash(const struct na_probe *probe);
 static bool record_is_current(const struct na_record *record, const struct stat *info);
 static void record_set_file(struct na_record *record, const struct stat *info);
@@ -155,7 +153,7 @@ na_return_t na_loader_get_all(const char *protocol, const struct na_transport **
     return NA_SUCCESS;
 }
 
-void na_loader_append_places(struct text *text)
+void na_loader_append_directories(struct text *text)
 {
     struct na_search_path search;
 
@@ -200,7 +198,8 @@ const struct na_record *na_loader_first_missing(void)
     return loader_missing;
 }
 
-/* Files that nothing is known of are tried before. That takes its time, and nothing is locked. */
+/* Tries the files without a current record in other processes. The lock is not held meanwhile,
+ * because that may take long. */
 static na_return_t loader_probe(const struct na_record_list *list, uint32_t core_owner,
                                 const char *protocol)
 {
@@ -211,7 +210,7 @@ static na_return_t loader_probe(const struct na_record_list *list, uint32_t core
         return NA_NOMEM;
     na_loader_lock();
     for (const struct na_plugin_record *found = list->first; found != NULL; found = found->next) {
-        if (!is_unknown(found))
+        if (!needs_probe(found))
             continue;
         probes[count].name = found->name;
         probes[count++].path = found->path;
@@ -220,14 +219,14 @@ static na_return_t loader_probe(const struct na_record_list *list, uint32_t core
     na_probe_all(probes, count, core_owner, protocol);
     na_loader_lock();
     for (size_t i = 0; i < count; i++)
-        if (probes[i].has_ended)
+        if (probes[i].has_crashed)
             record_crash(&probes[i]);
     na_loader_unlock();
     free(probes);
     return NA_SUCCESS;
 }
 
-static bool is_unknown(const struct na_plugin_record *found)
+static bool needs_probe(const struct na_plugin_record *found)
 {
     const struct na_record *record = na_loader_find_record(found->path);
     struct stat info;
@@ -238,7 +237,7 @@ static bool is_unknown(const struct na_plugin_record *found)
                                                          !record_is_current(record, &info)));
 }
 
-/* Another thread may have loaded it meanwhile, by its name. */
+/* Records that the file crashed its process, unless another thread has loaded it meanwhile. */
 static void record_crash(const struct na_probe *probe)
 {
     struct na_record *record = record_get(&loader_files, probe->name, probe->path);
@@ -253,8 +252,8 @@ static void record_crash(const struct na_probe *probe)
                    probe->path, NA_Plugin_code_to_string(record->code), probe->text);
 }
 
-/* What was found out about a file holds until the file changes; what is loaded holds for ever. A
- * plugin that is named is loaded whatever became of it when it was tried. */
+/* Loads a file, unless it is loaded, or its record has an error and the file has not changed since.
+ * A plugin that the init string names is loaded even if it crashed the process that tried it. */
 static na_return_t loader_load(const char *name, const char *path, uint32_t core_owner,
                                bool is_named, const struct na_record **record_p)
 {
@@ -297,7 +296,7 @@ static void record_set_file(struct na_record *record, const struct stat *info)
     record->size = (uint64_t) info->st_size;
 }
 
-/* Takes a file through all stages. Whatever is wrong with it is in the record afterwards. */
+/* Takes a file through all stages of loading. The record gets the result, also a failure. */
 static na_return_t record_run(struct na_record *record, uint32_t core_owner)
 {
     struct na_transport *transport = calloc(1, sizeof(*transport));
@@ -333,7 +332,7 @@ static bool record_open(struct na_record *record, uint32_t core_owner)
         record_set(record, NA_LOADER_STAGE_OPEN, NA_LOADER_OPEN_FAILED, reason);
         return false;
     }
-    /* What follows runs the plugin's code: should it end the process, this is what it was. */
+    /* dlopen() runs the plugin's constructors: if one crashes the process, this line names it. */
     NA_LOG_INFO("%s: loading", record->path);
     na_plugin_enter(record->path);
     record->handle = dlopen(resolved, RTLD_NOW | RTLD_LOCAL);
@@ -347,7 +346,8 @@ static bool record_open(struct na_record *record, uint32_t core_owner)
     return true;
 }
 
-/* One object is entered once, by whatever links it is reached. */
+/* Returns false, with the record filled, if another path has loaded the same object already: the
+ * entry function of an object is called only once. */
 static bool record_is_new(struct na_record *record)
 {
     char reason[REASON_MAX];
@@ -369,7 +369,7 @@ static bool record_is_new(struct na_record *record)
     return true;
 }
 
-/* dlsym() also finds symbols of the libraries that a plugin depends on. */
+/* Returns whether the plugin itself defines the symbol: dlsym() also searches its dependencies. */
 static bool record_is_own_symbol(const struct na_record *record, void *symbol)
 {
     struct link_map *own = NULL, *of_symbol = NULL;
@@ -402,8 +402,8 @@ static entry_fn record_find_entry(struct na_record *record)
 }
 
 /*
- * Data are not called. What the address says for itself is enough: an indirect function (ifunc) is
- * resolved by dlsym() to the function behind it, which may have no symbol of its own.
+ * Returns false if the address is that of a data symbol. An address without a symbol is accepted:
+ * dlsym() resolves an indirect function (ifunc) to an implementation, which may have no symbol.
  */
 static bool symbol_is_function(void *symbol)
 {
@@ -441,7 +441,7 @@ static bool record_find_other_major(struct na_record *record)
     return false;
 }
 
-/* Calls the entry function, which happens once in a process. */
+/* Calls the entry function and checks the table that it returns. */
 static void record_enter(struct na_record *record, entry_fn entry, struct na_transport *transport)
 {
     const struct na_plugin *plugin = NULL;
@@ -477,7 +477,7 @@ static void record_set(struct na_record *record, enum na_plugin_stage stage,
     record->stage = stage;
     record->code = code;
     free(record->text);
-    record->text = text != NULL ? strdup(text) : NULL; /* without memory, the code has to do */
+    record->text = text != NULL ? strdup(text) : NULL; /* if it fails the record has no reason */
 }
 
 static struct na_record *record_get(struct na_record **list, const char *name, const char *path)

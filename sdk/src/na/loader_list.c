@@ -53,7 +53,7 @@ na_return_t na_record_list_add(struct na_record_list *list, const char *name, co
 
     if (record == NULL)
         return NA_NOMEM;
-    *list->end = record; /* what is there is freed with the list */
+    *list->end = record; /* freed with the list, even if a string cannot be allocated */
     list->end = &record->next;
     list->count++;
     record->stage = NA_LOADER_STAGE_SEARCH;
@@ -138,18 +138,18 @@ static na_return_t list_file(struct na_record_list *list, const char *file, cons
 
 static void name_from_file(char *name, size_t size, const char *file)
 {
-    const size_t around = strlen(FILE_PREFIX) + strlen(FILE_SUFFIX);
+    const size_t affixes = strlen(FILE_PREFIX) + strlen(FILE_SUFFIX);
 
-    (void) snprintf(name, size, "%.*s", (int) (strlen(file) - around), file + strlen(FILE_PREFIX));
+    (void) snprintf(name, size, "%.*s", (int) (strlen(file) - affixes), file + strlen(FILE_PREFIX));
 }
 
-/* Not by the locale's rules: the order is the same for everybody. */
+/* Unlike alphasort(), does not depend on the locale. */
 static int compare_entries(const struct dirent **entry1, const struct dirent **entry2)
 {
     return strcmp((*entry1)->d_name, (*entry2)->d_name);
 }
 
-/* na_<name>.so, neither na_<name>.so.1 nor libna_<name>.so. */
+/* Accepts na_<name>.so, but neither na_<name>.so.1 nor libna_<name>.so. */
 static int is_plugin_entry(const struct dirent *entry)
 {
     const size_t prefix = strlen(FILE_PREFIX), suffix = strlen(FILE_SUFFIX);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The lock of the loader: of what is known of plugin files. */
+/* The lock of the loader. */
 
 #ifndef NA_LOADER_LOCK_H
 #define NA_LOADER_LOCK_H
 
-/* Between these the records do not change. */
+/* Guards the records of plugin files. */
 void na_loader_lock(void);
 void na_loader_unlock(void);
 
-/* The same around a fork(). */
+/* Called before and after a fork(), so that the child finds the lock in a defined state. */
 void na_loader_fork_begin(void);
 void na_loader_fork_end(void);
 

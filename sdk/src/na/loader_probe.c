@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tries plugin files in processes of their own: one that crashes in a constructor, in its entry
- * function or while it lists its protocols takes such a process along, and not the program. The
- * process is a small program that is installed beside the plugins (probe_main.c), started by
- * posix_spawn(): a child of fork() would have the locks of the program's other threads, and none of
- * the threads.
+ * Tries plugin files in processes of their own: a plugin that crashes in a constructor, in its
+ * entry function or while it lists its protocols crashes such a process instead of the program. The
+ * process runs a helper program that is installed beside the plugins (probe_main.c). posix_spawn()
+ * starts it, because a child of fork() would have locks of the program's other threads that no
+ * thread ever releases.
  */
 
 #ifndef _GNU_SOURCE
@@ -30,17 +30,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#define AT_ONCE  8     /* processes */
-#define LIMIT_MS 30000 /* that a file may take */
-#define SLICE_MS 100   /* between looks at processes that keep the pipe open */
+#define AT_ONCE  8     /* processes that run at the same time */
+#define LIMIT_MS 30000 /* time limit of those processes */
+#define SLICE_MS 100   /* between checks of processes whose pipe stays open after they end */
 
-/* One that runs. What it writes says how far it got, see probe_main.c. */
+/* A process that tries a file. */
 struct running {
     struct na_probe *probe;
     pid_t pid;
-    int pipe; /* -1: there is no process any more */
-    char mark;
-    bool is_closed; /* nothing more is written */
+    int pipe;       /* read end of its stdout; -1: the process has ended */
+    char mark;      /* last progress mark that it wrote, see probe_main.c; '\0': none */
+    bool is_closed; /* the write end is closed */
 };
 
 extern char **environ;
@@ -51,8 +51,8 @@ static bool start(struct running *running, const char *helper, const char *proto
 static bool spawn(struct running *running, const char *helper, const char *protocol, int out);
 static bool is_any_left(const struct running *all, size_t count);
 static void wait_for_any(struct running *all, size_t count, int timeout_ms);
-static void take_marks(struct running *running);
-static void end(struct running *running, bool is_late);
+static void read_marks(struct running *running);
+static void reap(struct running *running, bool is_late);
 static void describe(struct na_probe *probe, int status, bool is_late);
 static uint64_t now_ms(void);
 
@@ -76,11 +76,11 @@ void na_probe_all(struct na_probe *probes, size_t count, uint32_t core_owner, co
         while (is_any_left(all, started) && now_ms() < until)
             wait_for_any(all, started, SLICE_MS);
         for (size_t i = 0; i < started; i++)
-            end(&all[i], true);
+            reap(&all[i], true);
     }
 }
 
-/* 0 leaves it out. */
+/* Returns the time limit; 0: files are not tried. */
 static uint64_t limit_ms(void)
 {
     const char *text = secure_getenv("NA_PLUGIN_PROBE_MS");
@@ -139,8 +139,9 @@ static bool start(struct running *running, const char *helper, const char *proto
 }
 
 /*
- * With the signals as they are by default, whatever the program has done to them, and in a group of
- * its own: what is sent to the program's (^C at a terminal) is no crash of the plugin's.
+ * Starts the helper with default signal handlers and no blocked signal, whatever the program has
+ * set, and in a process group of its own: a signal to the program's group (^C at a terminal) must
+ * not look like a crash of the plugin.
  */
 static bool spawn(struct running *running, const char *helper, const char *protocol, int out)
 {
@@ -191,7 +192,7 @@ static bool is_any_left(const struct running *all, size_t count)
     return false;
 }
 
-/* A plugin may close or pass on the pipe, so that also the processes are asked. */
+/* Checks the processes, too: a plugin may close its end of the pipe, or leave it to a child. */
 static void wait_for_any(struct running *all, size_t count, int timeout_ms)
 {
     struct pollfd fds[AT_ONCE];
@@ -202,12 +203,12 @@ static void wait_for_any(struct running *all, size_t count, int timeout_ms)
     for (size_t i = 0; i < count; i++) {
         if (all[i].pipe < 0)
             continue;
-        take_marks(&all[i]);
-        end(&all[i], false);
+        read_marks(&all[i]);
+        reap(&all[i], false);
     }
 }
 
-static void take_marks(struct running *running)
+static void read_marks(struct running *running)
 {
     char marks[16];
     ssize_t got;
@@ -218,9 +219,10 @@ static void take_marks(struct running *running)
         running->is_closed = true;
 }
 
-/* Nothing when it goes on, unless it is late: then it is killed. The program may ignore SIGCHLD, or
- * wait for any child: the status is lost then, and what was written counts. */
-static void end(struct running *running, bool is_late)
+/* Waits for a process that has ended, and kills it first if `is_late`; does nothing for another. If
+ * the program ignores SIGCHLD, or waits for any child, the status is lost and only the mark tells
+ * the result. */
+static void reap(struct running *running, bool is_late)
 {
     int status = 0;
     pid_t pid;
@@ -233,13 +235,13 @@ static void end(struct running *running, bool is_late)
     if (pid == 0 && !is_late)
         return;
     if (pid == 0) {
-        (void) kill(-running->pid, SIGKILL); /* what the plugin has started, too */
-        (void) kill(running->pid, SIGKILL);  /* it may have left its group */
+        (void) kill(-running->pid, SIGKILL); /* with the processes that the plugin has started */
+        (void) kill(running->pid, SIGKILL);  /* in case it has left its group */
         while (waitpid(running->pid, NULL, 0) < 0 && errno == EINTR)
             ;
     } else {
         is_late = false;
-        take_marks(running); /* the last ones */
+        read_marks(running); /* it may have written more before it ended */
     }
     if (pid < 0)
         status = -1;
@@ -256,7 +258,7 @@ static void describe(struct na_probe *probe, int status, bool is_late)
 {
     static const char doing[] = "while it loaded the file and asked for its protocols";
 
-    probe->has_ended = true;
+    probe->has_crashed = true;
     if (is_late)
         (void) snprintf(probe->text, sizeof(probe->text),
                         "the process that tried it did not come to an end %s", doing);

@@ -183,7 +183,7 @@ static na_return_t try_offer(const struct attempt *attempt, const struct na_offe
     const char *said;
     na_return_t ret;
 
-    na_host_forget_error();
+    na_host_clear_error();
     ret = open_offer(attempt, offer, na_class_p, wrong);
     said = wrong[0] != '\0' ? wrong : na_host_last_error();
     if (ret == NA_SUCCESS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Life of operations: creation, refusal, cancellation, destruction. */
+/* Creation, refusal, cancellation and destruction of operations. */
 
 #include "na/operation.h"
 
@@ -144,7 +144,7 @@ na_return_t na_op_refused(struct na_op_id *op, na_return_t ret)
     unsigned int state = OP_POSTED;
     bool is_idle;
 
-    na_context_hold(context); /* for cancel_trusted() */
+    na_context_hold(context); /* cancel_trusted() relies on the state while it holds this lock */
     is_idle = atomic_compare_exchange_strong(&op->state, &state, OP_IDLE);
     na_context_release(context);
     if (!is_idle) {
@@ -205,7 +205,7 @@ void na_op_free(struct na_op_id *op)
     free(op);
 }
 
-/* Adds OP_DESTROY; returns the state before it. */
+/* Adds OP_DESTROY to the state. Returns the state before. */
 static unsigned int op_mark_destroyed(struct na_op_id *op)
 {
     unsigned int state = atomic_load(&op->state);
@@ -222,9 +222,9 @@ static unsigned int op_mark_destroyed(struct na_op_id *op)
 }
 
 /*
- * The same for an operation that may be triggered at this moment, which happens under the lock of
- * its context's queue. A context that is not in the class's list any more has triggered it. If it
- * is not queued any more nothing is done.
+ * Adds OP_DESTROY to a queued operation, under its context's consumer lock, because another thread
+ * may be triggering it. Does nothing if the operation is not queued any more. A context that has
+ * left the class's list has triggered all its operations, and needs no lock.
  */
 static unsigned int op_mark_queued_destroyed(struct na_op_id *op)
 {
@@ -239,7 +239,8 @@ static unsigned int op_mark_queued_destroyed(struct na_op_id *op)
     if (context != NULL)
         na_context_hold(context);
     state = atomic_load(&op->state);
-    /* One that was triggered between these, without the lock, is left for the caller to look at. */
+    /* With `single_consumer` no lock is taken: the exchange fails if the operation was triggered
+     * since the load, and the caller tries again with its new state. */
     if ((state & OP_STATES) == OP_QUEUED)
         (void) atomic_compare_exchange_strong(&op->state, &state, state | OP_DESTROY);
     if (context != NULL)
@@ -248,7 +249,8 @@ static unsigned int op_mark_queued_destroyed(struct na_op_id *op)
     return state;
 }
 
-/* The operation stays posted or queued until the plugin returns, see na_plugin.cancel_trusted. */
+/* While the consumer lock is held the operation stays posted or queued, as
+ * na_plugin.cancel_trusted demands. */
 static int32_t cancel_trusted(struct na_context *context, struct na_op_id *op)
 {
     int32_t status = NA_PLUGIN_SUCCESS;

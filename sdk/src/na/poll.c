@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Progress, with and without waiting. What goes wrong with one peer never ends it. */
+/* Progress, with and without waiting. An error of one peer never fails a poll. */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE /* ppoll */
@@ -9,15 +9,13 @@
 #include "na/operation.h"
 #include "na/peer_lost.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NS_PER_MS        1000000u
-#define BACKOFF_MIN_NS   1000u    /* first nap of a wait that has nothing to wait on */
-#define BACKOFF_MAX_NS   1000000u /* and the longest */
+#define BACKOFF_MIN_NS   1000u    /* first sleep where the plugin has no descriptor to wait on */
+#define BACKOFF_MAX_NS   1000000u /* longest such sleep */
 #define SPINS_BEFORE_NAP 1000
 
 static na_return_t context_poll(struct na_class *na_class, struct na_context *context);
@@ -27,7 +25,7 @@ static na_return_t context_wait(struct na_class *na_class, struct na_context *co
 static na_return_t wait_once(struct na_class *na_class, struct na_context *context,
                              uint64_t left_ns, unsigned int round);
 static void wait_on_descriptor(struct na_context *context, uint64_t left_ns);
-static void wait_a_moment(uint64_t left_ns, unsigned int round);
+static void wait_with_backoff(uint64_t left_ns, unsigned int round);
 static bool status_is_harmless(int32_t status);
 static uint64_t clock_ns(void);
 static na_return_t args_refused(const struct na_class *na_class, const struct na_context *context);
@@ -52,7 +50,7 @@ bool NA_Poll_try_wait(na_class_t *na_class, na_context_t *context)
     if (na_class->table.poll_try_wait != NULL &&
         na_class->table.poll_try_wait(context->plugin_context) == 0)
         return false;
-    /* Another thread may have completed something meanwhile. */
+    /* Another thread may have completed an operation since the first check. */
     return mpsc_queue_is_empty(&context->queue);
 }
 
@@ -109,8 +107,8 @@ static UTIL_COLD na_return_t poll_ended(const struct na_class *na_class, int32_t
     return na_return_from_plugin(status);
 }
 
-/* The counter of waiters is raised before the queue is looked at: who pushes looks the other way
- * round. */
+/* `waiters` is raised before the queue is checked, and a completing thread pushes before it reads
+ * `waiters`: at least one of the two sees the other, and no wake-up is lost. */
 static na_return_t context_wait(struct na_class *na_class, struct na_context *context,
                                 unsigned int timeout_ms)
 {
@@ -152,7 +150,7 @@ static na_return_t wait_once(struct na_class *na_class, struct na_context *conte
         return na_return_from_plugin(status);
     }
     if (context->wait_fd < 0)
-        wait_a_moment(left_ns, round);
+        wait_with_backoff(left_ns, round);
     else if (NA_Poll_try_wait(na_class, context))
         wait_on_descriptor(context, left_ns);
     return context_poll(na_class, context);
@@ -169,12 +167,12 @@ static void wait_on_descriptor(struct na_context *context, uint64_t left_ns)
 
     if (ppoll(fds, 2, &timeout, NULL) > 0 && fds[1].revents != 0) {
         got = read(context->wake_fd, &value, sizeof(value));
-        (void) got; /* another waiter may have emptied it */
+        (void) got; /* fails if another waiter has read it */
     }
 }
 
-/* Nothing to wait on: poll for a while, then nap longer and longer. */
-static void wait_a_moment(uint64_t left_ns, unsigned int round)
+/* Without a descriptor: returns at once for the first rounds, then sleeps longer and longer. */
+static void wait_with_backoff(uint64_t left_ns, unsigned int round)
 {
     struct timespec nap = {0, BACKOFF_MAX_NS};
 

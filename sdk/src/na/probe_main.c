@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * na_probe FILE NAME [PROTOCOL]: loads one plugin file and asks it for its protocols, for a process
- * that wants to know whether it survives that (loader_probe.c). Writes 's' to stdout when it begins
- * and 'd' when it is done, whatever came of it.
+ * na_probe FILE NAME [PROTOCOL]: loads one plugin file and asks it for its protocols, to find out
+ * whether it crashes (loader_probe.c). Writes the mark 's' to stdout at the start and 'd' at the
+ * end, whether the plugin could be loaded or not.
  */
 
 #ifndef _GNU_SOURCE
@@ -33,7 +33,8 @@ int main(int argc, char *argv[])
 
     if (argc < 3 || (slash = strrchr(argv[1], '/')) == NULL)
         return 2;
-    /* With a parent that has ended before this, writing ends the process. */
+    /* A parent that ended before this call sends no signal, but SIGPIPE ends the process at its
+     * first write. */
     (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
     parent = inherit_nothing();
     (void) setrlimit(RLIMIT_CORE, &no_core);
@@ -45,12 +46,12 @@ int main(int argc, char *argv[])
     try(argv[2], argc > 3 ? argv[3] : argv[2]);
     if (write(parent, "d", 1) != 1)
         _exit(1);
-    _exit(0); /* what the plugin wants to do at the end is no matter of ours */
+    _exit(0); /* without the plugin's exit handlers and destructors */
 }
 
 /*
- * The program's descriptors, those that exec() leaves open, are none of a plugin's, and what a
- * plugin prints is not for the parent: returns where that reads.
+ * Closes the descriptors that the program left open over exec(), and has a plugin's output to
+ * stdout go where stderr goes. Returns the descriptor from which the parent reads the marks.
  */
 static int inherit_nothing(void)
 {
@@ -64,7 +65,7 @@ static int inherit_nothing(void)
     return parent;
 }
 
-/* A plugin that is named is loaded here. What is known of loaded ones includes all protocols. */
+/* Naming the plugin loads it, and making its record asks it for all its protocols. */
 static void try(const char *name, const char *protocol)
 {
     struct na_plugin_record *records = NULL;

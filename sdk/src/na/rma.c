@@ -72,7 +72,7 @@ static inline na_return_t transfer_post(const struct transfer *transfer, na_cb_t
     if (util_unlikely(!na_op_post(op, transfer->context, type, callback, arg, 0)))
         return na_op_busy(op);
     if (util_unlikely(transfer->length == 0)) {
-        na_completion_report_nothing(op);
+        na_completion_report_empty(op);
         return na_op_posted(op, transfer->context, NA_PLUGIN_SUCCESS);
     }
     return na_op_posted(

@@ -148,7 +148,7 @@ static na_return_t select_any(const struct na_init_choice *choice, struct na_off
     if (ret == NA_SUCCESS && offers->count == 0) {
         if (count == 0) {
             text_append(why, "there is no plugin in ");
-            na_loader_append_places(why);
+            na_loader_append_directories(why);
             text_append(why, "; set NA_PLUGIN_PATH to where the plugins are");
         } else if (choice->protocol != NULL) {
             text_append(why, "no plugin offers %s or has that name (asked: %zu)", choice->protocol,
@@ -334,7 +334,7 @@ static na_return_t find_alias(const char *name, const struct na_transport **tran
     free(transports);
     if (*transport_p == NULL) {
         text_append(why, "there is no na_%s.so in ", name);
-        na_loader_append_places(why);
+        na_loader_append_directories(why);
         if (count > 0)
             text_append(why, ", and no other plugin has the class name \"%s\" (asked: %zu)", name,
                         count);
