@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The counters of classes as text that Prometheus reads, over public functions alone.
- */
+/* Prints the counters of classes in the text format of Prometheus, using public functions alone. */
 #include "mercury_ext.h"
 #include "na_ext.h"
 #include "util/text.h"
@@ -13,23 +11,22 @@
 
 #define LABEL_SIZE     256
 #define NA_MAX         32
-#define PATHS          2 /* a class's transport, and that of auto_sm */
+#define PATHS          2 /* the class's main transport, and shared memory with auto_sm */
 
 #define LOG_ERROR(...) NA_Log_write(NA_LOG_LEVEL_ERROR, "hg", __func__, __LINE__, __VA_ARGS__)
 
-/* All that a class has counted. */
 struct hg_counters_sum {
     struct hg_diag_counters diag;
     struct hg_ext_counters ext;
 };
 
-/* One sample. Those of one name follow each other; the first one has the help. */
+/* A sample. Samples of one metric are adjacent in the table, and the first has the help. */
 struct hg_metric {
     const char *name;
-    const char *help; /* NULL: it is another sample of the one before */
+    const char *help; /* NULL: another sample of the previous metric */
     const char *type;
-    const char *labels; /* of its own, with a comma before them */
-    size_t offset;      /* in struct hg_counters_sum */
+    const char *labels; /* beside class and transport, with a comma before them */
+    size_t offset;      /* of the value in struct hg_counters_sum */
 };
 
 #define DIAG(field) offsetof(struct hg_counters_sum, diag.field)
@@ -107,7 +104,7 @@ static const struct hg_metric hg_metrics[] = {
 
 #define HG_METRIC_COUNT (sizeof(hg_metrics) / sizeof(hg_metrics[0]))
 
-/* What is to be printed of one class. */
+/* The values of one class at the time of the call. */
 struct hg_scrape {
     struct hg_counters_sum sum;
     struct na_counter na[PATHS][NA_MAX];
@@ -218,7 +215,7 @@ static hg_return_t hg_scrape_take(struct hg_scrape *scrape, const hg_class_t *hg
     return HG_SUCCESS;
 }
 
-/* Samples with the same labels would be one sample with two values. */
+/* Refuses classes whose samples would have equal labels, which Prometheus rejects. */
 static hg_return_t hg_scrapes_check(const struct hg_scrape *scrapes, size_t count)
 {
     size_t i, j;
@@ -235,7 +232,8 @@ static hg_return_t hg_scrapes_check(const struct hg_scrape *scrapes, size_t coun
     return HG_SUCCESS;
 }
 
-/* The format wants all samples of a name in one place, behind its only help and type. */
+/* The format demands that all samples of a metric are adjacent, after one line each of help and
+ * type. */
 static void hg_metrics_print(const struct hg_scrape *scrapes, size_t count, struct text *text)
 {
     size_t first, end, i, j;
@@ -259,7 +257,7 @@ static void hg_metrics_print(const struct hg_scrape *scrapes, size_t count, stru
     }
 }
 
-/* Those of the transports: what they completed and refused. Not all have the same ones. */
+/* Prints the counters of the transports, whose names differ from one transport to another. */
 static void hg_metrics_print_na(const struct hg_scrape *scrapes, size_t count, struct text *text)
 {
     size_t i, j;
@@ -292,7 +290,7 @@ static void hg_metrics_print_na_all(const struct hg_scrape *scrapes, size_t coun
     }
 }
 
-/* Among the first `count` of a path. */
+/* Searches the first `count` counters of a path. */
 static const struct na_counter *hg_scrape_find(const struct hg_scrape *scrape, int path,
                                                size_t count, const char *counter)
 {
@@ -304,7 +302,7 @@ static const struct na_counter *hg_scrape_find(const struct hg_scrape *scrape, i
     return NULL;
 }
 
-/* Whether it was printed already, with a path before this one. */
+/* Returns whether a path before this one has the counter, so that it was printed already. */
 static bool hg_scrapes_have(const struct hg_scrape *scrapes, size_t class_end, int path_end,
                             const char *counter)
 {
@@ -336,8 +334,8 @@ static hg_return_t hg_text_give(const struct text *text, char *buf, hg_size_t *b
 }
 
 /*
- * As the format wants it, which is UTF-8; cut where it does not fit, but not within an escape or a
- * character. One byte that is none would make the whole text unreadable.
+ * Escapes a label as the format demands. A byte that is not valid UTF-8 becomes '?', because it
+ * would invalidate the whole text. Truncates to `size`, but not inside an escape or a character.
  */
 static void hg_label_escape(char *out, size_t size, const char *in)
 {
@@ -362,7 +360,8 @@ static void hg_label_escape(char *out, size_t size, const char *in)
     out[length] = '\0';
 }
 
-/* Bytes of the character at the beginning of a string that is not empty; 0: it is none. */
+/* Returns the bytes of the character at the start of a string, which is not empty, or 0 if it is
+ * not valid UTF-8. */
 static size_t hg_utf8_length(const char *in)
 {
     const unsigned char *c = (const unsigned char *) in;
@@ -376,7 +375,7 @@ static size_t hg_utf8_length(const char *in)
     for (i = 1; i < length; i++)
         if ((c[i] & 0xc0) != 0x80)
             return 0;
-    /* Longer than need be, halves of pairs, and beyond the last one. */
+    /* Overlong encodings, surrogates, and code points beyond U+10FFFF. */
     if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
         (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f))
         return 0;

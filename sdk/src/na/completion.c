@@ -186,8 +186,7 @@ na_return_t na_event_pool_init(struct na_event_pool *pool)
 {
     pool->free = NULL;
     pool->blocks = NULL;
-    if (pthread_mutex_init(&pool->mutex, NULL) != 0)
-        return NA_NOMEM;
+    (void) pthread_mutex_init(&pool->mutex, NULL);
     if (!event_pool_grow(pool)) {
         (void) pthread_mutex_destroy(&pool->mutex);
         return NA_NOMEM;

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Logging of both libraries and of plugins: level, subsystems, function and streams of the whole
- * process. Nothing is read or set before the first use. */
+/* The log of both libraries and of plugins. Its settings are those of the process; the environment
+ * is read when they are first used. */
 
 #include "na/log.h"
 
 #include "na/fork.h"
-
-#include "util/compiler.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -20,37 +18,36 @@
 
 #define LOG_SUBSYS_MAX  512
 #define LOG_LINE_MAX    2048
-#define LOG_WHOLE_MAX   (LOG_LINE_MAX + 256) /* with where it comes from */
+#define LOG_WHOLE_MAX   (LOG_LINE_MAX + 256) /* with process, subsystem, level and call site */
 #define LOG_LEVEL_UNSET (-1)
 
-/* A place in the code writes at most so many warnings and errors in so many seconds. */
+/* A place is a call site of the log. It writes at most LOG_PLACE_LINES warnings and errors in a
+ * window of LOG_PLACE_SECONDS. */
 #define LOG_PLACE_LINES   10u
 #define LOG_PLACE_SECONDS 10
 #define LOG_PLACES        1024u
 
-/* A place in the code that has written a warning or an error. */
 struct log_place {
-    uint32_t key;    /* of function and line; 0: unused */
-    uint32_t shown;  /* lines since the window began */
-    uint32_t hidden; /* those that were left out since the last one that was shown */
-    time_t begin;    /* of the window */
+    uint32_t key;    /* hash of function and line; 0: an unused entry */
+    uint32_t shown;  /* messages written in the current window */
+    uint32_t hidden; /* messages dropped since the last written one */
+    time_t begin;    /* of the current window */
 };
 
-/* What is shown when the library reports that a setting is wrong. */
 #define LOG_LEVEL_WORDS "none, error, warning, info or debug"
 
 static const char *const log_level_names[NA_LOG_LEVEL_MAX] = {"none", "error", "warning", "info",
                                                               "debug"};
 
-static atomic_int log_level = LOG_LEVEL_UNSET; /* the highest of those below */
-static atomic_bool log_filtered;
+static atomic_int log_level = LOG_LEVEL_UNSET; /* highest level of any subsystem */
+static atomic_bool log_filtered;               /* log_subsys or log_levels is not empty */
 static pthread_once_t log_once = PTHREAD_ONCE_INIT;
 
-/* Guards what follows. Streams keep lines whole by themselves. */
+/* Guards the variables below. Lines are written without it: stdio locks the stream for each. */
 pthread_mutex_t na_log_mutex = PTHREAD_MUTEX_INITIALIZER;
-static char log_subsys[LOG_SUBSYS_MAX];
-static int log_base_level;              /* of subsystems that have none of their own */
-static char log_levels[LOG_SUBSYS_MAX]; /* name=level,..., as it was set */
+static char log_subsys[LOG_SUBSYS_MAX]; /* list of subsystems, each with ~ to turn it off */
+static int log_base_level;              /* level of subsystems that log_levels does not name */
+static char log_levels[LOG_SUBSYS_MAX]; /* name=level,..., as set */
 static struct log_place log_places[LOG_PLACES];
 static na_log_func_t log_func;
 static FILE *log_streams[NA_LOG_LEVEL_MAX];
@@ -105,7 +102,7 @@ void NA_Log_write(enum na_log_level level, const char *subsys, const char *func,
 
     if (format == NULL || !NA_Log_enabled(level, subsys))
         return;
-    /* Peers can cause lines at will; who asks for all details gets all of them. */
+    /* Peers can cause errors at will, so they are limited, unless level debug is on. */
     if (level <= NA_LOG_LEVEL_WARNING && !NA_Log_enabled(NA_LOG_LEVEL_DEBUG, subsys) &&
         !log_place_has_room(func != NULL ? func : "", line, &hidden, &is_last))
         return;
@@ -209,7 +206,7 @@ static void log_read_environment(void)
     log_apply_environment();
 }
 
-/* Nothing is set to what it was before where the variables are not set. */
+/* A variable that is not set leaves its setting as it is. */
 static void log_apply_environment(void)
 {
     char buf[LOG_SUBSYS_MAX];
@@ -223,7 +220,8 @@ static void log_apply_environment(void)
         log_subsys_set(subsys, "HG_LOG_SUBSYS");
 }
 
-/* The variable, or the first line of the file that it names after '@'. NULL: there is none. */
+/* Returns the value of HG_LOG_LEVEL, or the first line of the file that it names after '@', or NULL
+ * if it is not set or the file cannot be read. */
 static const char *log_read_setting(char *buf, size_t size)
 {
     const char *setting = getenv("HG_LOG_LEVEL");
@@ -231,7 +229,7 @@ static const char *log_read_setting(char *buf, size_t size)
 
     if (setting == NULL || setting[0] != '@')
         return setting;
-    /* What a set-user-ID program may read is not to be shown by a message. */
+    /* A set-user-ID program reads no file: a message would show the user what it contains. */
     file = getauxval(AT_SECURE) == 0 ? fopen(setting + 1, "re") : NULL;
     if (file == NULL || fgets(buf, (int) size, file) == NULL) {
         log_wrong_setting(
@@ -260,7 +258,8 @@ static int log_level_parse(const char *word, size_t length)
     return LOG_LEVEL_UNSET;
 }
 
-/* level,name=level,... in any order, with one level without a name at most. */
+/* Parses level,name=level,... in any order, with at most one level without a name, which becomes
+ * `*base_p`. Returns false if it is malformed. */
 static bool log_levels_parse(const char *setting, int *base_p)
 {
     bool has_base = false;
@@ -283,7 +282,7 @@ static bool log_levels_parse(const char *setting, int *base_p)
     return true;
 }
 
-/* False, and nothing is set, if it is wrong. */
+/* Returns false, and changes nothing, if the setting is malformed. */
 static bool log_levels_set(const char *setting)
 {
     int base, highest;
@@ -307,7 +306,7 @@ static bool log_levels_set(const char *setting)
     return true;
 }
 
-/* The last name that matches decides. The lock is held. */
+/* Returns the level of a subsystem: the last name in log_levels that matches decides. Locked. */
 static int log_level_of(const char *subsys)
 {
     const char *word = log_levels;
@@ -324,7 +323,7 @@ static int log_level_of(const char *subsys)
     return level;
 }
 
-/* False if a place has written its share. */
+/* Counts a message of a place. Returns false if the place has no line left in its window. */
 static bool log_place_has_room(const char *func, int line, uint32_t *hidden_p, bool *is_last_p)
 {
     struct log_place *place;
@@ -352,7 +351,7 @@ static bool log_place_has_room(const char *func, int line, uint32_t *hidden_p, b
     return has_room;
 }
 
-/* NULL if there are more places than entries. The lock is held. */
+/* Returns the entry of a place, or NULL if the table is full. Locked. */
 static struct log_place *log_place_find(const char *func, int line)
 {
     uint32_t key = 2166136261u ^ (uint32_t) line;
@@ -373,7 +372,7 @@ static struct log_place *log_place_find(const char *func, int line)
     return NULL;
 }
 
-/* `what` is the name of the list, for the line that says that it is too long. */
+/* `what` names the list in the message that it is too long. */
 static void log_subsys_set(const char *subsys, const char *what)
 {
     if (strlen(subsys) >= LOG_SUBSYS_MAX) {
@@ -387,14 +386,15 @@ static void log_subsys_set(const char *subsys, const char *what)
     log_subsys_check(subsys, false);
 }
 
-/* The lock is held. */
+/* Sets log_filtered. Locked. */
 static void log_filter(void)
 {
     atomic_store_explicit(&log_filtered, log_subsys[0] != '\0' || log_levels[0] != '\0',
                           memory_order_release);
 }
 
-/* The last word that matches decides; without one, a list that only turns off leaves it on. */
+/* Returns whether log_subsys lets a subsystem through: the last word that matches decides. If none
+ * does, a list with ~ before each word lets it through. Locked. */
 static bool log_subsys_shown(const char *subsys)
 {
     bool only_off = true, decided = false, shown = false;
@@ -415,7 +415,7 @@ static bool log_subsys_shown(const char *subsys)
     return decided ? shown : only_off;
 }
 
-/* "na" also stands for "na_sm" and all others below it. */
+/* "na" matches "na" and every subsystem that begins with "na_". */
 static bool log_subsys_matches(const char *token, size_t length, const char *subsys)
 {
     return length > 0 && strncmp(token, subsys, length) == 0 &&
@@ -423,8 +423,8 @@ static bool log_subsys_matches(const char *token, size_t length, const char *sub
 }
 
 /*
- * The first name in a list that no subsystem has, and its length; 0: there is none. With levels, a
- * name is what is before a '='.
+ * Finds the first name in a list that no subsystem has. Returns its length, or 0 if there is none.
+ * With `has_levels` a name ends at '=', and a word without '=' is a level.
  */
 static size_t log_subsys_unknown(const char *list, bool has_levels, const char **word_p)
 {
@@ -461,7 +461,8 @@ static void log_subsys_check(const char *list, bool has_levels)
                           has_levels ? "" : ", with ~ before it to turn it off");
 }
 
-/* Whatever level and subsystems hide, that a setting is wrong is shown; unless nothing is to be. */
+/* Writes an error about a setting of the log whatever subsystems are set, unless the level is
+ * none. */
 static void log_wrong_setting(const char *format, ...)
 {
     char message[LOG_SUBSYS_MAX + 256], whole[LOG_WHOLE_MAX];
@@ -485,7 +486,7 @@ static void log_whole(enum na_log_level level, const char *whole)
     log_line(level, line);
 }
 
-/* Writes without the lock, so that a log function may log or change the settings. */
+/* Calls the log function without the lock, so that it may log or change the settings. */
 static void log_line(enum na_log_level level, const char *line)
 {
     na_log_func_t func;

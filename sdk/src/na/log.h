@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log messages of the core. */
+/* Log messages of the core, and functions of log.c that its other files use. */
 
 #ifndef NA_LOG_H
 #define NA_LOG_H
@@ -23,19 +23,20 @@
 #define NA_LOG_INFO(...)    NA_LOG_AT(NA_LOG_LEVEL_INFO, __VA_ARGS__)
 #define NA_LOG_DEBUG(...)   NA_LOG_AT(NA_LOG_LEVEL_DEBUG, __VA_ARGS__)
 
-/* One line to the stream of level info, whatever the level and the subsystems are. */
+/* Writes a line to the stream of level info, whatever level and subsystems are set. */
 void na_log_force(const char *line);
 
 /*
- * Control characters, also those of two bytes in UTF-8, as \xNN: texts come from init strings,
- * plugins and peers, and a terminal obeys. Cut to `size`, which is at least 1.
+ * Copies a text and replaces control characters, also the two-byte ones of UTF-8, by \xNN: texts
+ * from init strings, plugins and peers must not control a terminal. Truncates the copy to `size`,
+ * which is at least 1.
  */
 void na_log_escape(char *out, size_t size, const char *in);
 
-/* Whether messages of a level are shown for at least some subsystem. */
+/* Returns whether messages of a level are written for at least one subsystem. */
 bool na_log_level_enabled(enum na_log_level level);
 
-/* The lock of its settings and of its lines, for a fork(). */
+/* Guards the settings of the log; fork.c holds it around a fork(). */
 extern UTIL_HIDDEN pthread_mutex_t na_log_mutex;
 
 #endif /* NA_LOG_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory handles: creation, registration, and the form in which they travel. */
+/* Memory handles: creation, registration, and their wire format. */
 
 #include "na/memory.h"
 
@@ -10,8 +10,8 @@
 
 #define SEGMENTS_ON_STACK 16
 
-/* What travels before the plugin's bytes. The peers are of one architecture, or the plugin
- * refuses. */
+/* Precedes the plugin's bytes in a serialized handle. Its byte order is the host's, because plugins
+ * refuse peers of another architecture. */
 struct mem_header {
     uint16_t magic;
     uint8_t version;
@@ -23,7 +23,7 @@ struct mem_header {
 #define MEM_MAGIC   0x4d4eu
 #define MEM_VERSION 1u
 
-_Static_assert(sizeof(struct mem_header) == 16, "no padding travels");
+_Static_assert(sizeof(struct mem_header) == 16, "no padding");
 
 static na_return_t mem_refused(const struct na_class *na_class, const void *what, const char *name);
 static na_return_t flags_refused(unsigned long flags);
@@ -253,7 +253,7 @@ static UTIL_COLD na_return_t flags_refused(unsigned long flags)
     return NA_INVALID_ARG;
 }
 
-/* Puts the core's handle around the plugin's. */
+/* Creates the core's handle for the plugin's, or returns the plugin's error. */
 static na_return_t mem_finish(struct na_class *na_class, int32_t status,
                               struct na_plugin_mem *plugin_mem, const struct na_mem_handle *model,
                               na_mem_handle_t **mem_handle_p)
@@ -332,7 +332,7 @@ static na_return_t segments_length(const struct na_segment *segments, size_t cou
     return NA_SUCCESS;
 }
 
-/* All of it comes from another process. */
+/* Checks every field, because a peer has sent them. */
 static na_return_t header_check(const struct mem_header *header, size_t buf_size)
 {
     if (header->magic != MEM_MAGIC || header->version != MEM_VERSION) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory handles: the plugin's handle, and what the core checks before it is used. */
+/* Memory handles: the plugin's handle, and what the core needs to check its use. */
 
 #ifndef NA_MEMORY_H
 #define NA_MEMORY_H
@@ -11,7 +11,7 @@ struct na_mem_handle {
     struct na_plugin_mem *plugin_mem;
     uint64_t length; /* of all segments together */
     uint32_t flags;  /* NA_MEM_* */
-    bool remote;     /* made from what a peer sent */
+    bool remote;     /* deserialized: describes memory of a peer */
 };
 
 #endif /* NA_MEMORY_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages: a cheap check of the arguments, then straight to the plugin. */
+/* Messages: the arguments are checked, and the plugin is called. */
 
 #include "na/log.h"
 #include "na/operation.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Arguments that all posts have, for the line that says what is wrong with them. */
+/* Arguments of a post, for post_refused(). */
 struct post {
     const struct na_class *na_class;
     const struct na_context *context;
@@ -76,7 +76,7 @@ void *NA_Msg_buf_alloc(na_class_t *na_class, size_t buf_size, unsigned long flag
                                             &data);
     else if (posix_memalign(&buf, buf_size >= page ? page : UTIL_CACHE_LINE, buf_size) != 0)
         buf = NULL;
-    else /* what is behind takes no memory until it is used */
+    else /* the pages behind the first are touched, and so take memory, only when they are used */
         memset(buf, 0, buf_size < page ? buf_size : page);
     if (buf == NULL)
         NA_LOG_ERROR("no memory for a message buffer of %zu bytes", buf_size);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens what an init string asks for: each choice, and of each choice each offer, until one
- * works. */
+/* Opens a class: tries each choice of the init string, and each offer for it, until one works. */
 
 #include "na/open.h"
-#include "na/host.h"
 
+#include "na/host.h"
 #include "na/init_string.h"
 #include "na/log.h"
 #include "na/options.h"
@@ -18,10 +17,10 @@
 
 #define REASON_MAX 512
 
-/* What is asked for. */
+/* The arguments with which an offer is opened. */
 struct attempt {
     const struct na_init_choice *choice;
-    const struct na_init_choice *before; /* the choice before it, or NULL */
+    const struct na_init_choice *previous; /* in the init string, or NULL */
     const struct na_init_info *info;
     bool listen;
 };
@@ -48,8 +47,8 @@ static bool check_headers(const struct na_class *na_class, char *wrong);
 static void limit_capabilities(struct na_class *na_class);
 static const char *check_keys(const struct na_init_info *info, const struct na_class *na_class);
 static bool check_size(const char *name, uint64_t size, uint64_t header, char *wrong);
-static void report_rest(const struct na_init_string *parsed, size_t next,
-                        struct na_selection *selection);
+static void report_untried(const struct na_init_string *parsed, size_t next,
+                           struct na_selection *selection);
 
 na_return_t na_class_open(const char *info_string, bool listen, const struct na_init_info *info,
                           struct na_class **na_class_p, char *reason, size_t reason_size)
@@ -76,7 +75,7 @@ na_return_t na_class_open(const char *info_string, bool listen, const struct na_
     if (ret == NA_SUCCESS) {
         const struct na_transport *transport = (*na_class_p)->transport;
 
-        report_rest(&parsed, i, selection);
+        report_untried(&parsed, i, selection);
         (*na_class_p)->selection = selection;
         if (!na_selection_finish(selection, na_transport_class_name(transport),
                                  (*na_class_p)->protocol, transport->path)) {
@@ -112,7 +111,7 @@ na_return_t na_class_close(struct na_class *na_class)
     return ret;
 }
 
-/* One choice of the init string: its offers in turn. */
+/* Tries the offers for a choice in turn. */
 static na_return_t open_choice(const struct attempt *attempt, struct na_selection *selection,
                                struct na_class **na_class_p)
 {
@@ -148,17 +147,17 @@ static na_return_t open_choice(const struct attempt *attempt, struct na_selectio
     return ret;
 }
 
-/* A choice that nothing on this machine stands for. */
+/* Reports a choice for which there is no offer. */
 static void add_unselected(const struct attempt *attempt, na_return_t ret,
                            struct na_selection *selection, struct text *why)
 {
-    const struct na_init_choice *choice = attempt->choice, *before = attempt->before;
+    const struct na_init_choice *choice = attempt->choice, *previous = attempt->previous;
 
-    /* A user of another library may have meant a list of transports. */
+    /* `ucx+rc,cma` may be meant as one choice with a list of transports, which is `ucx+rc;cma`. */
     if (ret == NA_PROTONOSUPPORT && choice->plugin == NULL && choice->protocol != NULL &&
-        before != NULL && before->plugin != NULL && before->address == NULL)
-        text_append(why, "; if it belongs to the choice before it, write %s+%s;%s", before->plugin,
-                    before->protocol, choice->protocol);
+        previous != NULL && previous->plugin != NULL && previous->address == NULL)
+        text_append(why, "; if it belongs to the choice before it, write %s+%s;%s",
+                    previous->plugin, previous->protocol, choice->protocol);
     na_selection_add(selection, choice->plugin,
                      choice->protocol != NULL ? choice->protocol : "auto", false, text_get(why));
 }
@@ -180,22 +179,22 @@ static na_return_t try_offer(const struct attempt *attempt, const struct na_offe
                              struct na_class **na_class_p, char *reason)
 {
     char wrong[REASON_MAX / 2] = "";
-    const char *said;
+    const char *detail;
     na_return_t ret;
 
     na_host_clear_error();
     ret = open_offer(attempt, offer, na_class_p, wrong);
-    said = wrong[0] != '\0' ? wrong : na_host_last_error();
+    detail = wrong[0] != '\0' ? wrong : na_host_last_error();
     if (ret == NA_SUCCESS)
         (void) snprintf(reason, REASON_MAX, "picked, priority %d%s", offer->priority,
                         offer->node_local ? ", node-local" : "");
     else
         (void) snprintf(reason, REASON_MAX, "opening it failed: %s%s%s", NA_Error_to_string(ret),
-                        said[0] != '\0' ? ", " : "", said);
+                        detail[0] != '\0' ? ", " : "", detail);
     return ret;
 }
 
-/* Several devices with one protocol are one thing to open: the plugin picks the device. */
+/* Offers of one protocol on several devices are tried once: the plugin picks the device. */
 static bool was_tried(const struct na_offers *offers, size_t index)
 {
     for (size_t i = 0; i < index; i++)
@@ -206,8 +205,8 @@ static bool was_tried(const struct na_offers *offers, size_t index)
     return false;
 }
 
-/* `wrong` is set when options are wrong, or the plugin opened something that cannot be worked
- * with. */
+/* Opens a class for an offer. If the core refuses its options or the opened class, `wrong` gets the
+ * reason. */
 static na_return_t open_offer(const struct attempt *attempt, const struct na_offer *offer,
                               struct na_class **na_class_p, char *wrong)
 {
@@ -269,6 +268,8 @@ static na_return_t class_create(const struct attempt *attempt, const struct na_o
 
     if (na_class == NULL)
         return NA_NOMEM;
+    (void) pthread_mutex_init(&na_class->mutex, NULL);
+    (void) pthread_mutex_init(&na_class->lost_mutex, NULL);
     na_class->forks = na_forks;
     na_class->transport = offer->transport;
     na_class->table = offer->transport->table;
@@ -280,20 +281,15 @@ static na_return_t class_create(const struct attempt *attempt, const struct na_o
     na_class->class_name = strdup(choice->plugin != NULL ? choice->plugin : offer->transport->name);
     na_class->address = choice->address != NULL ? strdup(choice->address) : NULL;
     if (na_class->protocol == NULL || na_class->class_name == NULL ||
-        (choice->address != NULL && na_class->address == NULL) ||
-        pthread_mutex_init(&na_class->mutex, NULL) != 0) {
-        free(na_class->protocol);
-        free(na_class->class_name);
-        free(na_class->address);
-        free(na_class);
+        (choice->address != NULL && na_class->address == NULL)) {
+        class_free(na_class);
         return NA_NOMEM;
     }
-    (void) pthread_mutex_init(&na_class->lost_mutex, NULL);
     *na_class_p = na_class;
     return NA_SUCCESS;
 }
 
-/* A library may put back the signal handlers that it found when it was opened. */
+/* A fabric's library that is closed may restore old signal handlers: the program's are kept. */
 static na_return_t class_finalize(struct na_class *na_class)
 {
     int32_t status;
@@ -344,7 +340,7 @@ static void fill_init(struct na_plugin_init *init, const struct attempt *attempt
     };
 }
 
-/* What the plugin did not declare was not checked by anybody, and is not shown before opening. */
+/* Clears capabilities that the plugin does not declare: tools show only the declared ones. */
 static void limit_capabilities(struct na_class *na_class)
 {
     const uint64_t declared = na_class->table.capabilities;
@@ -359,8 +355,8 @@ static void limit_capabilities(struct na_class *na_class)
     na_class->info.capabilities &= declared;
 }
 
-/* What a class does not do of what is asked for, or NULL: keys and secrets are never left out
- * without a word. */
+/* Returns which security option the class cannot fulfill, or NULL: such an option is never ignored
+ * silently. */
 static const char *check_keys(const struct na_init_info *info, const struct na_class *na_class)
 {
     const uint64_t capabilities = na_class->info.capabilities;
@@ -380,7 +376,7 @@ static const char *check_keys(const struct na_init_info *info, const struct na_c
     return NULL;
 }
 
-/* Says what is wrong with an open class, with the value. */
+/* Checks the limits that the plugin returned; `wrong` gets the first error. */
 static bool check_limits(const struct na_class *na_class, char *wrong)
 {
     const struct na_plugin_class_info *info = &na_class->info;
@@ -420,7 +416,7 @@ static bool check_headers(const struct na_class *na_class, char *wrong)
     return false;
 }
 
-/* Buffers of this size are allocated by the dozen, and headers of the layers above have to fit. */
+/* A message must have room for the headers of HG, and buffers of the maximum size are allocated. */
 static bool check_size(const char *name, uint64_t size, uint64_t header, char *wrong)
 {
     if (header > NA_HEADER_SIZE_MAX) {
@@ -438,10 +434,10 @@ static bool check_size(const char *name, uint64_t size, uint64_t header, char *w
     return true;
 }
 
-/* Choices that nobody needed to look at. An address there that was meant for what is picked would
- * be lost without a word. */
-static void report_rest(const struct na_init_string *parsed, size_t next,
-                        struct na_selection *selection)
+/* Reports the choices behind the picked one. Warns if the next one has an address and the picked
+ * one has none: the address may have been meant for both. */
+static void report_untried(const struct na_init_string *parsed, size_t next,
+                           struct na_selection *selection)
 {
     const struct na_init_choice *picked = &parsed->choices[next - 1];
 

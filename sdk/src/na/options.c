@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options of plugins. Names are checked here, against what the plugin lists; values are the
- * plugin's. */
+/* Options of plugins in init strings. The core checks their names against the plugin's list; the
+ * plugin checks their values. */
 
 #include "na/options.h"
 
@@ -47,7 +47,7 @@ na_return_t na_options_split(const struct na_plugin *table, char *address, const
     return NA_SUCCESS;
 }
 
-/* Returns what is wrong, and with which option, or NULL. */
+/* Returns what is wrong with the option at `*where_p`, or NULL if all are valid. */
 static const char *options_check(const struct na_plugin *table, const char *options,
                                  const char **where_p)
 {

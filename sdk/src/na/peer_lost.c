@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Peers that are lost: what plugins report, with locks held, is told to the user by a poll. */
+/* Lost peers. A plugin reports one while it holds locks, so the report is queued, and the program's
+ * callback runs after the next poll. */
 
 #include "na/peer_lost.h"
 
@@ -36,7 +37,7 @@ na_return_t NA_Class_set_peer_lost(na_class_t *na_class, na_peer_lost_cb_t callb
     return callback != NULL ? na_return_from_plugin(status) : NA_SUCCESS;
 }
 
-/* One by one: a callback may set another one, or none. */
+/* Takes one report at a time, because a callback may replace or remove the callback. */
 UTIL_COLD void na_peer_lost_run(struct na_class *na_class)
 {
     na_peer_lost_cb_t callback;
@@ -57,7 +58,7 @@ void na_peer_lost_end(struct na_class *na_class)
     na_peer_lost_run(na_class);
 }
 
-/* Of the plugin, which may hold locks: nothing here calls it. */
+/* Called by the plugin, which may hold locks, so no function of the plugin is called here. */
 static void lost_add(void *arg, struct na_plugin_addr *addr, int32_t status)
 {
     struct na_class *na_class = arg;
@@ -78,7 +79,8 @@ static void lost_add(void *arg, struct na_plugin_addr *addr, int32_t status)
     pthread_mutex_unlock(&na_class->lost_mutex);
 }
 
-/* Under the lock: without memory one of the reserve, whose address could not be released else. */
+/* Allocates a report, or takes an unused entry of the reserve, so that its reference to the address
+ * is not leaked if there is no memory. lost_mutex is held. */
 static struct na_lost *lost_get(struct na_class *na_class)
 {
     struct na_lost *lost = malloc(sizeof(*lost));
@@ -102,7 +104,7 @@ static void lost_put(struct na_class *na_class, struct na_lost *lost)
     pthread_mutex_unlock(&na_class->lost_mutex);
 }
 
-/* The first one, and whom to tell of it. NULL: there is none. */
+/* Returns the first report and the callback to call for it, or NULL if there is no report. */
 static struct na_lost *lost_take(struct na_class *na_class, na_peer_lost_cb_t *callback_p,
                                  void **arg_p)
 {

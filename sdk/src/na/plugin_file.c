@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks of a plugin's file before it is loaded: can others change it, is it a complete shared
- * object for this machine. */
+/* Checks that no untrusted user can change a plugin's file, and that it is a complete shared object
+ * for this machine. */
 
 #include "na/plugin_file.h"
 
@@ -101,9 +101,9 @@ bool na_plugin_file_is_loadable(const char *path, char *reason, size_t size)
 }
 
 /*
- * A group that has the number of the owner is the owner's private one, by the custom of
- * distributions. Directories further up need no check: what others put in place of them cannot have
- * a trusted owner.
+ * A group whose id is the owner's user id is that user's private group, by the convention of
+ * distributions. Directories further up need no check: a directory that an untrusted user puts in
+ * place of this one has no trusted owner.
  */
 static bool is_safe(const char *path, const struct stat *info, uint32_t core_owner, char *reason,
                     size_t size)
@@ -155,7 +155,7 @@ static bool header_is_loadable(int fd, uint64_t file_size, char *reason, size_t 
     return segments_are_complete(fd, &header, file_size, reason, size);
 }
 
-/* Memory that is mapped beyond the end of a file kills who touches it. */
+/* Access to a mapped segment beyond the end of the file would raise SIGBUS. */
 static bool segments_are_complete(int fd, const ElfW(Ehdr) * header, uint64_t file_size,
                                   char *reason, size_t size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a loaded plugin says about itself, in a form that tools can print. */
+/* Information about a loaded plugin, which tools print. */
 
 #include "na/plugin_info.h"
 
@@ -11,16 +11,16 @@
 #include <string.h>
 
 #define WORDS_MAX   20
-#define LIMITS_MAX  4
+#define LIMIT_COUNT 3
 #define DETAILS_MAX 256
 
-/* The public part comes first. Descriptor data lives for ever; offers are kept for their
- * strings. */
+/* The public part is first. Its strings belong to the plugin, which is never unloaded, or to
+ * `offers`. */
 struct info {
     struct na_plugin_info info;
     const char *class_names[NA_CLASS_NAMES_MAX + 1];
     const char *capabilities[WORDS_MAX];
-    struct na_plugin_limit limits[LIMITS_MAX];
+    struct na_plugin_limit limits[LIMIT_COUNT];
     struct na_plugin_protocol *protocols;
     char (*details)[DETAILS_MAX]; /* of each protocol */
     struct na_offers offers;
@@ -114,13 +114,12 @@ static void fill_class_names(struct info *info, const struct na_transport *trans
 
     info->class_names[count++] = transport->name;
     for (; names != NULL && *names != NULL && count <= NA_CLASS_NAMES_MAX; names++)
-        if (!is_name_of(info->class_names, count, *names))
+        if (!is_name_of(info->class_names, count, *names)) /* they may repeat the plugin's name */
             info->class_names[count++] = *names;
     info->info.class_names = info->class_names;
     info->info.class_name_count = count;
 }
 
-/* Whether a name is there already; a plugin may repeat its own to put it first. */
 static bool is_name_of(const char *const *names, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)
@@ -129,7 +128,8 @@ static bool is_name_of(const char *const *names, size_t count, const char *name)
     return false;
 }
 
-/* In words, at most WORDS_MAX; the families of functions are the same for all classes. */
+/* Writes the names of the capabilities, of which some depend on `flags` and others on the functions
+ * that the plugin has. Returns how many, at most WORDS_MAX. */
 static size_t list_capabilities(const struct na_transport *transport, uint64_t flags,
                                 const char **words)
 {
@@ -163,7 +163,7 @@ static size_t list_capabilities(const struct na_transport *transport, uint64_t f
     return count;
 }
 
-/* Limits of messages are known when a class is open; these hold before. */
+/* The limits that hold for all classes; those of messages are known of an open class only. */
 static void fill_limits(struct info *info, const struct na_transport *transport)
 {
     const uint64_t segments = transport->mem_segments.mem_create_segments != NULL
@@ -174,7 +174,7 @@ static void fill_limits(struct info *info, const struct na_transport *transport)
     info->limits[1] = (struct na_plugin_limit){"op_align", transport->table.op_align};
     info->limits[2] = (struct na_plugin_limit){"max_segments", segments};
     info->info.limits = info->limits;
-    info->info.limit_count = 3;
+    info->info.limit_count = LIMIT_COUNT;
 }
 
 static na_return_t fill_protocols(struct info *info, const struct na_transport *transport)

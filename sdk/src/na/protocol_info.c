@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lists of protocols, and what concerns all plugins at once. */
+/* NA_Get_protocol_info() and NA_Cleanup(). */
 
 #include "na.h"
 #include "na/fork.h"
@@ -8,7 +8,6 @@
 #include "na/select.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +59,7 @@ void NA_Free_protocol_info(struct na_protocol_info *na_protocol_info)
     }
 }
 
-/* Of plugins that are loaded: none is for this. */
+/* Calls loaded plugins only; loads none. */
 void NA_Cleanup(void)
 {
     const struct na_record *record;
@@ -70,7 +69,7 @@ void NA_Cleanup(void)
     na_loader_lock();
     for (record = na_loader_first_record(); record != NULL; record = record->next) {
         transport = record->transport;
-        /* Not again for another path to the same file. */
+        /* A record of another path to the same file shares its transport: that is skipped. */
         if (transport == NULL || transport->table.cleanup == NULL ||
             transport->path != record->path)
             continue;
@@ -82,7 +81,7 @@ void NA_Cleanup(void)
     pthread_mutex_unlock(&na_cleanup_mutex);
 }
 
-/* One choice, as in an init string; an address does not matter. */
+/* Parses an init string of one choice, whose address is ignored. NULL means all protocols. */
 static na_return_t parse_query(const char *info_string, struct na_init_choice *choice,
                                struct na_init_string *parsed)
 {

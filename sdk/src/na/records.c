@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Records of plugin files, for tools: what became of each, and what the loaded ones say of
- * themselves. */
+/* NA_Plugin_get_records(): for each plugin file the result of loading it, and information about the
+ * loaded ones. */
 
 #include "na/loader.h"
 #include "na/log.h"
@@ -54,7 +54,7 @@ void NA_Plugin_free_records(struct na_plugin_record *records)
     na_record_list_free(records);
 }
 
-/* What became of the files that were asked for, and what was asked for and is not there. */
+/* Adds the loader's results to the listed files, and records for names without a file. Locked. */
 static na_return_t records_complete(struct na_record_list *list)
 {
     na_return_t ret = NA_SUCCESS;
@@ -86,7 +86,8 @@ static na_return_t record_take(struct na_plugin_record *record, const struct na_
     return record->text != NULL ? NA_SUCCESS : NA_NOMEM;
 }
 
-/* Asks the plugin, which may take its time: nothing is locked. What is loaded stays so. */
+/* Asks the plugin without the loader's lock, because that may take long. A transport is never
+ * freed. */
 static na_return_t record_add_info(struct na_plugin_record *record)
 {
     const struct na_transport *transport;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Put and get. Ranges and access flags are checked here, so that no plugin has to. */
+/* Put and get. The core checks ranges and access flags, so that plugins need not. */
 
 #include "na/completion.h"
 #include "na/log.h"
 #include "na/memory.h"
 
-/* All arguments of a transfer. */
 struct transfer {
     struct na_class *na_class;
     struct na_context *context;
@@ -95,13 +94,13 @@ static inline bool transfer_is_valid(const struct transfer *transfer)
 
 static inline bool transfer_is_allowed(const struct transfer *transfer, uint32_t access)
 {
-    const uint64_t length = transfer->length, most = transfer->na_class->info.max_rma_size;
+    const uint64_t length = transfer->length, max_size = transfer->na_class->info.max_rma_size;
 
     return length <= transfer->local->length &&
            transfer->local_offset <= transfer->local->length - length &&
            length <= transfer->remote->length &&
            transfer->remote_offset <= transfer->remote->length - length &&
-           (transfer->remote->flags & access) != 0 && (most == 0 || length <= most);
+           (transfer->remote->flags & access) != 0 && (max_size == 0 || length <= max_size);
 }
 
 static UTIL_COLD na_return_t transfer_refused(const struct transfer *transfer)

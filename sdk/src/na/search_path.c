@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where plugins are looked for: NA_PLUGIN_PATH, and the place beside the core's own file. */
+/* The search path for plugins: NA_PLUGIN_PATH, and the directory next to the core's own file. */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE /* dladdr, secure_getenv */
@@ -98,8 +98,8 @@ na_return_t NA_Plugin_get_search_path(char *buf, size_t *buf_size)
     return ret;
 }
 
-/* Directory of the file that this code is in: the shared library, or the program it is linked
- * into. */
+/* Writes the directory of the file that contains this code: the shared library, or a program that
+ * is linked with the static one. */
 static bool core_file_get(char *path, uint32_t *owner_p)
 {
     static const char anchor = 0;
@@ -111,8 +111,7 @@ static bool core_file_get(char *path, uint32_t *owner_p)
 
     if (dladdr1(&anchor, &object, (void **) &map, RTLD_DL_LINKMAP) == 0 || map == NULL)
         return false;
-    file =
-        map->l_name[0] != '\0' ? map->l_name : "/proc/self/exe"; /* the program has no name there */
+    file = map->l_name[0] != '\0' ? map->l_name : "/proc/self/exe"; /* the program's is empty */
     if (realpath(file, path) == NULL)
         return false;
     if (stat(path, &info) == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where plugins are looked for. */
+/* The directories in which plugins are searched. */
 
 #ifndef NA_SEARCH_PATH_H
 #define NA_SEARCH_PATH_H
@@ -10,23 +10,21 @@
 
 struct na_search_path {
     size_t count;
-    char
-        *directories[NA_SEARCH_PATH_MAX]; /* as given, or without symbolic links where they exist */
-    uint32_t core_owner;                  /* user who owns the core's file, 0xffffffff: unknown */
+    char *directories[NA_SEARCH_PATH_MAX]; /* resolved by realpath(), or as given if that fails */
+    uint32_t core_owner;                   /* user id of the core's file; 0xffffffff: unknown */
 };
 
 /*
- * The directories of NA_PLUGIN_PATH, where `<default>` stands for the built-in place, and then the
- * built-in place; each once. A process that runs with more rights than its user ignores the
- * variable. To be freed, also after failure.
+ * Lists the directories of NA_PLUGIN_PATH, in which `<default>` stands for the built-in directory,
+ * and then the built-in directory, each once. A set-user-ID process ignores the variable. The
+ * caller frees `path`, also after a failure.
  */
 na_return_t na_search_path_get(struct na_search_path *path);
 
-/* The same with a given value of the variable; NULL for none. For na_search_path_get() and
- * tests. */
+/* Like na_search_path_get(), with the value of the variable as an argument; NULL: not set. */
 na_return_t na_search_path_make(struct na_search_path *path, const char *variable);
 
-/* The built-in place: the plugins' folder beside the core's own file. False: it is not known. */
+/* Writes the built-in directory, next to the core's own file. Returns false if it is unknown. */
 bool na_search_path_built_in(char *path, size_t size);
 
 void na_search_path_free(struct na_search_path *path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Selection by what plugins declare of themselves. No plugin is named here. */
+/* Selects plugins by the offers that they declare. The core has no list of plugin names. */
 
 #include "na/select.h"
 
@@ -12,16 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OFFER_TEXT_MAX 512 /* most that is kept of a device's name or a reason */
+#define OFFER_TEXT_MAX 512 /* a longer device name or reason is truncated */
 
-/* What an enumeration collects into. */
+/* The argument of collect_offer(). */
 struct collector {
     struct na_offers *offers;
     const struct na_transport *transport;
-    const char *protocol; /* that was asked for, or NULL */
-    size_t limit;
-    bool full;
-    bool no_memory; /* the core's own: the plugin's is its own affair */
+    const char *protocol; /* the one that the plugin was asked for; NULL: all */
+    size_t limit;         /* of offers->count */
+    bool full;            /* the plugin has more offers than the limit */
+    bool no_memory;       /* the core had no memory for an offer */
 };
 
 static na_return_t select_named(const struct na_init_choice *choice, struct na_offers *offers,
@@ -102,7 +102,7 @@ void na_offers_free(struct na_offers *offers)
     memset(offers, 0, sizeof(*offers));
 }
 
-/* `plugin+protocol`: that plugin and no other is loaded. */
+/* `plugin+protocol`: asks that plugin alone. */
 static na_return_t select_named(const struct na_init_choice *choice, struct na_offers *offers,
                                 struct text *why)
 {
@@ -129,7 +129,7 @@ static na_return_t select_named(const struct na_init_choice *choice, struct na_o
     return NA_SUCCESS;
 }
 
-/* A word or `auto`: every plugin is asked. A word may be a plugin's name, or a protocol's. */
+/* A word or `auto`: asks every plugin. The word is the name of a protocol or of a plugin. */
 static na_return_t select_any(const struct na_init_choice *choice, struct na_offers *offers,
                               struct na_selection *selection, struct text *why)
 {
@@ -165,7 +165,7 @@ static na_return_t select_any(const struct na_init_choice *choice, struct na_off
     return ret;
 }
 
-/* What one plugin cannot say hides no other. */
+/* Asks each plugin. One that cannot list its protocols is reported and skipped. */
 static na_return_t collect_any(const struct na_init_choice *choice,
                                const struct na_transport *const *transports, size_t count,
                                struct na_offers *offers, struct na_selection *selection)
@@ -187,8 +187,9 @@ static na_return_t collect_any(const struct na_init_choice *choice,
 }
 
 /*
- * Of a plugin with that name: its protocol of the same name, or else its best. Others that offer a
- * protocol of that name are tried only when it has nothing that is usable here.
+ * If the word is a plugin's name, keeps that plugin's offers alone: those of the protocol of the
+ * same name, or, if none of these is usable, all. If it has no usable offer at all, the offers of
+ * other plugins for a protocol of that name stay.
  */
 static na_return_t prefer_plugin_name(const char *word,
                                       const struct na_transport *const *transports, size_t count,
@@ -217,7 +218,7 @@ static na_return_t prefer_plugin_name(const char *word,
     return NA_SUCCESS;
 }
 
-/* A file of that name may have been meant. */
+/* Reports a plugin file of that name that could not be loaded: the word may have meant it. */
 static na_return_t report_unloadable(const char *word, struct na_selection *selection)
 {
     struct text why = TEXT_INITIALIZER;
@@ -255,7 +256,7 @@ static void drop_others(struct na_offers *offers, const struct na_transport *nam
     offers->count = kept;
 }
 
-/* Takes what `more` has. */
+/* Moves all offers of `more` to `offers`. */
 static na_return_t offers_append(struct na_offers *offers, struct na_offers *more)
 {
     const size_t size = offers->count + more->count;
@@ -272,7 +273,7 @@ static na_return_t offers_append(struct na_offers *offers, struct na_offers *mor
     return NA_SUCCESS;
 }
 
-/* Of one plugin, or of any (NULL). */
+/* Returns whether an offer of this plugin, or of any (NULL), is usable. */
 static bool any_is_usable(const struct na_offers *offers, const struct na_transport *transport)
 {
     for (size_t i = 0; i < offers->count; i++)
@@ -295,20 +296,20 @@ static void drop_named_only(struct na_offers *offers)
     offers->count = kept;
 }
 
-/* A name is a file's, or a further class name of the plugin that is called like the protocol, or of
- * any. */
+/* Finds the plugin whose file has the name; or else one that has it as a further class name: the
+ * plugin named like the protocol (`na+sm`), or any other. */
 static na_return_t find_named(const char *name, const char *protocol,
                               const struct na_transport **transport_p, struct text *why)
 {
     struct text ignored = TEXT_INITIALIZER;
     na_return_t ret = na_loader_get(name, transport_p, why);
 
-    /* A file that is there, though it cannot be loaded, is the one that was meant. */
+    /* If the file exists but cannot be loaded, no other plugin is searched. */
     if (ret != NA_NOENTRY)
         return ret;
     if (na_plugin_name_is_valid(protocol) && strcmp(name, protocol) != 0) {
         ret = na_loader_get(protocol, transport_p, &ignored);
-        text_free(&ignored); /* find_alias() says it, if it matters */
+        text_free(&ignored); /* find_alias() finds the same error */
         if (ret == NA_SUCCESS && na_transport_has_name(*transport_p, name))
             return NA_SUCCESS;
         if (ret == NA_NOMEM)
@@ -370,7 +371,7 @@ static void append_offered(const struct na_transport *transport, struct text *wh
     na_offers_free(&offers);
 }
 
-/* On another device. */
+/* A plugin has an offer for each device of a protocol. */
 static bool is_listed_before(const struct na_offers *offers, size_t index)
 {
     for (size_t i = 0; i < index; i++)
@@ -431,8 +432,7 @@ static bool collector_wants(const struct collector *collector, const struct na_p
     return true;
 }
 
-/* A protocol that no init string can ask for stays in the list as not usable, so that it is
- * seen. */
+/* A protocol whose name no init string can contain is kept as not usable, so that tools show it. */
 static bool offer_copy(struct na_offer *copy, const struct na_transport *transport,
                        const struct na_plugin_offer *offer)
 {
@@ -454,7 +454,8 @@ static bool offer_copy(struct na_offer *copy, const struct na_transport *transpo
     return false;
 }
 
-/* One that no init string can name is left out: who builds a string of it would get an error. */
+/* Returns "" for a device whose name no init string can contain: a string built from it would be
+ * malformed. */
 static const char *offer_device(const struct na_transport *transport,
                                 const struct na_plugin_offer *offer)
 {
@@ -478,7 +479,7 @@ static void offer_free(struct na_offer *offer)
     free(offer->reason);
 }
 
-/* Insertion keeps the plugins' own order among equals, and there are few. */
+/* Insertion sort: it is stable, so equal offers stay in the plugin's order, and they are few. */
 static void sort_offers(struct na_offers *offers, bool by_priority)
 {
     for (size_t i = 1; i < offers->count; i++) {
@@ -491,7 +492,7 @@ static void sort_offers(struct na_offers *offers, bool by_priority)
     }
 }
 
-/* Usable ones first, then the highest priority; of equals those that also reach other machines. */
+/* Usable offers come first, then higher priorities, then offers that also reach other nodes. */
 static int compare_offers(const struct na_offer *offer1, const struct na_offer *offer2,
                           bool by_priority)
 {

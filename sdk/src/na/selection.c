@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The report of what was picked for an init string, and why the others were not. */
+/* The report of NA_Class_get_selection(). */
 
 #include "na/selection.h"
 
@@ -11,13 +11,14 @@
 
 #define CANDIDATES_MAX 256
 
-/* The public part comes first; its pointers are ours to free. */
+/* The public part is first, so that a pointer to it is one to the whole. It owns its strings. */
 struct selection {
     struct na_selection report;
     struct na_selection_candidate candidates[CANDIDATES_MAX];
 };
 
 static char *copy(const char *string);
+static void candidate_free(const struct na_selection_candidate *candidate);
 
 struct na_selection *na_selection_create(const char *info_string)
 {
@@ -47,9 +48,7 @@ void na_selection_add(struct na_selection *report, const char *class_name,
     candidate.reason = copy(reason);
     if (candidate.class_name == NULL || candidate.protocol_name == NULL ||
         candidate.reason == NULL) {
-        free((void *) (uintptr_t) candidate.class_name);
-        free((void *) (uintptr_t) candidate.protocol_name);
-        free((void *) (uintptr_t) candidate.reason);
+        candidate_free(&candidate);
         return;
     }
     selection->candidates[report->candidate_count++] = candidate;
@@ -85,11 +84,8 @@ void na_selection_free(struct na_selection *selection)
 {
     if (selection == NULL)
         return;
-    for (size_t i = 0; i < selection->candidate_count; i++) {
-        free((void *) (uintptr_t) selection->candidates[i].class_name);
-        free((void *) (uintptr_t) selection->candidates[i].protocol_name);
-        free((void *) (uintptr_t) selection->candidates[i].reason);
-    }
+    for (size_t i = 0; i < selection->candidate_count; i++)
+        candidate_free(&selection->candidates[i]);
     free((void *) (uintptr_t) selection->info_string);
     free((void *) (uintptr_t) selection->class_name);
     free((void *) (uintptr_t) selection->protocol_name);
@@ -100,4 +96,11 @@ void na_selection_free(struct na_selection *selection)
 static char *copy(const char *string)
 {
     return strdup(string != NULL ? string : "");
+}
+
+static void candidate_free(const struct na_selection_candidate *candidate)
+{
+    free((void *) (uintptr_t) candidate->class_name);
+    free((void *) (uintptr_t) candidate->protocol_name);
+    free((void *) (uintptr_t) candidate->reason);
 }

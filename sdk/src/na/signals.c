@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keeps the program's signal handlers: libraries of fabrics install handlers of their own, some as
- * soon as they are loaded, that end the process or print where it crashed. */
+/* Keeps the program's signal handlers: libraries of fabrics install their own, some as soon as they
+ * are loaded, which end the process or print where it crashed. */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE /* dladdr1 */
 #endif
 
 #include "na/signals.h"
-
-#include "na/fork.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -18,11 +16,11 @@
 #include <string.h>
 
 pthread_mutex_t na_signals_mutex = PTHREAD_MUTEX_INITIALIZER;
-static unsigned int signals_depth; /* of all threads */
-static struct sigaction signals_own[NSIG];
-static bool signals_known[NSIG]; /* not those that nobody can handle */
+static unsigned int signals_depth;         /* calls in progress, of all threads */
+static struct sigaction signals_own[NSIG]; /* the program's handlers */
+static bool signals_known[NSIG];           /* false for internal signals of libc */
 
-static void signals_look(void);
+static void signals_restore(void);
 static bool is_same(const struct sigaction *action, const struct sigaction *other);
 static bool is_foreign(const struct sigaction *action);
 static bool is_put_back(int number);
@@ -34,24 +32,24 @@ void na_signals_enter(void)
         for (int number = 1; number < NSIG; number++)
             signals_known[number] = sigaction(number, NULL, &signals_own[number]) == 0;
     else
-        signals_look();
+        signals_restore();
     (void) pthread_mutex_unlock(&na_signals_mutex);
 }
 
 void na_signals_leave(void)
 {
     (void) pthread_mutex_lock(&na_signals_mutex);
-    signals_look();
+    signals_restore();
     signals_depth--;
     (void) pthread_mutex_unlock(&na_signals_mutex);
 }
 
 /*
- * Puts back what libraries have changed, and learns what the program has: another thread of it may
- * set handlers meanwhile. Those are told by where they are; a handler in a library of the program
- * is taken for a foreign one if it is set at this moment.
+ * Restores the handlers that libraries have replaced. Another thread of the program may set a
+ * handler meanwhile; it is kept if it is a function of the main program. One in a shared library of
+ * the program cannot be told from a fabric's, and is replaced by the previous handler.
  */
-static void signals_look(void)
+static void signals_restore(void)
 {
     for (int number = 1; number < NSIG; number++) {
         struct sigaction now;
@@ -72,7 +70,8 @@ static bool is_same(const struct sigaction *action, const struct sigaction *othe
            (action->sa_flags & SA_SIGINFO) == (other->sa_flags & SA_SIGINFO);
 }
 
-/* A function outside of the main program. That a plugin has a signal ignored is its business. */
+/* Returns whether the handler is a function outside of the main program. SIG_DFL and SIG_IGN are
+ * not: a plugin may set them. */
 static bool is_foreign(const struct sigaction *action)
 {
     struct link_map *object = NULL;
@@ -89,8 +88,9 @@ static bool is_foreign(const struct sigaction *action)
 }
 
 /*
- * Signals that libraries may send to themselves, such as those of timers, keep a handler that took
- * the place of none: without it the first one would end the process.
+ * Returns whether a replaced handler is to be restored. A library may send itself some signals, for
+ * instance those of timers: if the program had no handler for one, the library's stays, because
+ * without it that signal would end the process.
  */
 static bool is_put_back(int number)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keeps the program's signal handlers from libraries that install their own. */
+/* Keeps the program's signal handlers when libraries of fabrics install their own. */
 
 #ifndef NA_SIGNALS_H
 #define NA_SIGNALS_H
@@ -9,13 +9,14 @@
 #include <pthread.h>
 
 /*
- * Around every call that may have a plugin's libraries install handlers: those that load, list,
- * open and close, and that create contexts. Any thread, may be nested, no lock is held in between.
+ * Surround every call in which a plugin's libraries may install handlers: loading, listing of
+ * protocols, opening and closing of a class, creation of a context. Any thread; calls may nest; no
+ * lock is held in between.
  */
 void na_signals_enter(void);
 void na_signals_leave(void);
 
-/* For a fork(). */
+/* Guards the state of these functions; fork.c holds it around a fork(). */
 extern UTIL_HIDDEN pthread_mutex_t na_signals_mutex;
 
 #endif /* NA_SIGNALS_H */

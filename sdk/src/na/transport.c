@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The checks that a plugin's table has to pass when it is loaded, and the normalised copy of it. */
+/* Checks a plugin's table when it is loaded, and makes a normalized copy of it. */
 
 #include "na/transport.h"
 
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Smallest table of this major: up to the last function that must be there. */
+/* Smallest size of a table of this ABI major: it ends with the last mandatory function. */
 #define TABLE_MIN (offsetof(struct na_plugin, cancel) + sizeof(((struct na_plugin *) NULL)->cancel))
 
 static _Atomic(const char *) current_plugin;
@@ -66,7 +66,7 @@ enum na_plugin_code na_transport_check(struct na_transport *transport,
     }
     memset(table, 0, sizeof(*table));
     memcpy(table, plugin, plugin->size < sizeof(*table) ? plugin->size : sizeof(*table));
-    table->size = sizeof(*table); /* plugins that wrap this one get the copy */
+    table->size = sizeof(*table); /* of the copy, which plugins that wrap this one are given */
     if (!check_descriptor(table, file_name, reason, reason_size) ||
         !check_class_names(table, reason, reason_size) ||
         !check_option_names(table, reason, reason_size) ||
@@ -208,7 +208,7 @@ static bool check_mandatory(const struct na_plugin *table, char *reason, size_t 
     return true;
 }
 
-/* Functions that only make sense together. */
+/* Checks groups of functions of which a plugin has all or none. */
 static bool check_families(const struct na_plugin *table, char *reason, size_t size)
 {
     const char *missing = NULL;

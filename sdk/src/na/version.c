@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Version, and the names of codes. */
+/* The version of the library, and names of codes. */
 
 #include "na/class.h"
 #include "na/log.h"
@@ -10,7 +10,7 @@
 static const char *const return_names[] = {NA_RETURN_VALUES};
 #undef X
 
-/* The plugin ABI's codes are ours, so that no table translates them. */
+/* The codes and flags of the plugin ABI equal those of the API, so that none is translated. */
 _Static_assert(NA_PLUGIN_SUCCESS == (int) NA_SUCCESS, "same codes");
 _Static_assert(NA_PLUGIN_AGAIN == (int) NA_AGAIN, "same codes");
 _Static_assert(NA_PLUGIN_BUSY == (int) NA_BUSY, "same codes");

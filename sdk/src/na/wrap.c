@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* To the plugin that is wrapped these operations look like the core's own, so that it need not
- * know. */
+/* Operations of a wrapped plugin. To that plugin they look like those of the core, so that it need
+ * not know that it is wrapped. */
 
 #include "na/wrap.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The other plugin's operation, as the completion functions find it, behind where it reports to. */
+/* An operation of a wrapped plugin, whose part follows `op` as in any operation. */
 struct wrapped_op {
-    const struct na_plugin_wrap_events *events;
+    const struct na_plugin_wrap_events *events; /* of the wrapping plugin, called with `arg` */
     void *arg;
-    _Alignas(NA_OP_ALIGN_MAX) struct na_op_id op;
+    _Alignas(NA_OP_ALIGN_MAX) struct na_op_id op; /* what na_op_from_private() returns */
 };
 
 #define WRAPPED_OP_SIZE (offsetof(struct wrapped_op, op) + NA_OP_SIZE)
@@ -66,13 +66,13 @@ void *na_wrap_op_create(const struct na_plugin *plugin, const struct na_plugin_w
     return na_op_private(&wrapped->op);
 }
 
-void na_wrap_op_destroy(void *private_part)
+void na_wrap_op_destroy(void *op_private)
 {
-    if (private_part != NULL)
-        free((void *) (uintptr_t) wrapped_op_get(na_op_from_private(private_part)));
+    if (op_private != NULL)
+        free((void *) (uintptr_t) wrapped_op_get(na_op_from_private(op_private)));
 }
 
-/* NULL for the core's own. */
+/* Returns NULL for an operation of the core. */
 static const struct wrapped_op *wrapped_op_get(const struct na_op_id *op)
 {
     if ((atomic_load_explicit(&op->state, memory_order_relaxed) & OP_STATES) != OP_WRAPPED)

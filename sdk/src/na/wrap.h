@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations of a plugin that another plugin wraps: their reports go to that one. */
+/* Operations of a wrapped plugin: their completions go to the plugin that wraps it. */
 
 #ifndef NA_WRAP_H
 #define NA_WRAP_H
@@ -7,14 +7,14 @@
 #include "na/operation.h"
 #include "na_plugin_wrap.h"
 
-/* What the table of NA_PLUGIN_EXT_WRAP calls op_create and op_destroy. */
+/* na_plugin_wrap.op_create and na_plugin_wrap.op_destroy. */
 void *na_wrap_op_create(const struct na_plugin *plugin, const struct na_plugin_wrap_events *events,
                         void *arg);
-void na_wrap_op_destroy(void *private_part);
+void na_wrap_op_destroy(void *op_private);
 
 /*
- * Pass a report on to the wrapping plugin. False, and nothing is done, when the operation is one of
- * the core's own.
+ * Pass a completion on to the wrapping plugin. Return false, and do nothing, if the operation is
+ * not one of a wrapped plugin.
  */
 bool na_wrap_report(struct na_op_id *op, int32_t status);
 bool na_wrap_report_recv(struct na_op_id *op, int32_t status, uint64_t size,

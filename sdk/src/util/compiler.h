@@ -6,27 +6,27 @@
 
 #include <stddef.h>
 
-/* Which way a branch goes nearly always. */
+/* Tell the compiler which value a condition has nearly always. */
 #define util_likely(condition)   __builtin_expect(!!(condition), 1)
 #define util_unlikely(condition) __builtin_expect(!!(condition), 0)
 
-/* Error paths: kept out of line and away from the hot code. */
+/* For error paths: out of line, and away from the hot code. */
 #define UTIL_COLD __attribute__((__cold__, __noinline__))
 
-/* For the hot path only, where a call costs as much as what is called. */
+/* For the hot path only, where the call would cost as much as the function's body. */
 #define UTIL_ALWAYS_INLINE inline __attribute__((__always_inline__))
 
-/* A variable of the library, read without a detour through its table of offsets. */
+/* For a variable that only this library uses: it is read without the global offset table. */
 #define UTIL_HIDDEN __attribute__((__visibility__("hidden")))
 
-/* The object that has `ptr` as its member. */
+/* Returns the object of which `ptr` points to a member. */
 #define util_container_of(ptr, type, member) \
     ((type *) (void *) ((char *) (ptr) -offsetof(type, member)))
 
-/* What two threads write to is kept this far apart. */
+/* Alignment of data that different threads write to, in bytes. */
 #define UTIL_CACHE_LINE 64
 
-/* A short pause inside a loop that waits for another core. */
+/* A short pause, for a loop that polls for another core's store. */
 static inline void util_cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Intrusive queue with many producers and one consumer at a time. A push is wait-free: one atomic
- * exchange. Consumers take turns by mpsc_queue_try_lock(). Header only. */
+ * exchange. The thread that holds mpsc_queue_try_lock() is the consumer. */
 
 #ifndef UTIL_MPSC_QUEUE_H
 #define UTIL_MPSC_QUEUE_H
@@ -11,19 +11,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* To be embedded in what is queued. */
+/* Embedded in each queued object. */
 struct mpsc_node {
     _Atomic(struct mpsc_node *) next;
 };
 
 /*
- * The stub stands in for the last element when there is none: `tail` points to it exactly when the
- * queue is empty. Producers and the consumer write to lines of their own.
+ * The stub is a node of the queue itself: `tail` points to it if and only if the queue is empty.
+ * `tail` has a cache line apart from the members that the consumer writes.
  */
 struct mpsc_queue {
     _Alignas(UTIL_CACHE_LINE) _Atomic(struct mpsc_node *) tail;
-    _Alignas(UTIL_CACHE_LINE) struct mpsc_node *head; /* consumer only */
-    atomic_bool locked;
+    _Alignas(UTIL_CACHE_LINE) struct mpsc_node *head; /* used by the consumer only */
+    atomic_bool locked;                               /* there is a consumer */
     struct mpsc_node stub;
 };
 
@@ -35,25 +35,24 @@ static inline void mpsc_queue_init(struct mpsc_queue *queue)
     queue->head = &queue->stub;
 }
 
-/* Adds a node at the end. Any thread. Also a full barrier between what precedes and what
- * follows. */
+/* Adds a node at the end. Also a full memory barrier. Any thread. */
 static inline void mpsc_queue_push(struct mpsc_queue *queue, struct mpsc_node *node)
 {
     struct mpsc_node *previous;
 
     atomic_store_explicit(&node->next, NULL, memory_order_relaxed);
     previous = atomic_exchange(&queue->tail, node);
-    /* Between these two lines the node counts, but cannot be popped yet. */
+    /* Until the next store the queue is not empty, but the node cannot be popped. */
     atomic_store_explicit(&previous->next, node, memory_order_release);
 }
 
-/* False also while the first push is not finished. Any thread. */
+/* Returns false also while the first push is not finished. Any thread. */
 static inline bool mpsc_queue_is_empty(const struct mpsc_queue *queue)
 {
     return atomic_load(&queue->tail) == &queue->stub;
 }
 
-/* Becomes the consumer, if there is none at the moment. */
+/* Makes the calling thread the consumer, unless another thread is. Never waits. */
 static inline bool mpsc_queue_try_lock(struct mpsc_queue *queue)
 {
     return !atomic_load_explicit(&queue->locked, memory_order_relaxed) &&
@@ -66,8 +65,8 @@ static inline void mpsc_queue_unlock(struct mpsc_queue *queue)
 }
 
 /*
- * Removes the first node. Consumer only. NULL when the queue is empty, and when the next push is
- * not finished: mpsc_queue_is_empty() tells them apart.
+ * Removes the first node. Consumer only. Returns NULL if the queue is empty, or if the push of that
+ * node is not finished: mpsc_queue_is_empty() tells them apart.
  */
 static inline struct mpsc_node *mpsc_queue_pop(struct mpsc_queue *queue)
 {
@@ -81,7 +80,7 @@ static inline struct mpsc_node *mpsc_queue_pop(struct mpsc_queue *queue)
         next = atomic_load_explicit(&head->next, memory_order_acquire);
     }
     if (next == NULL) {
-        /* The last one: put the stub in its place, unless somebody pushes just now. */
+        /* The last node: the stub takes its place, unless another thread is pushing. */
         atomic_store_explicit(&queue->stub.next, NULL, memory_order_relaxed);
         last = head;
         if (atomic_compare_exchange_strong(&queue->tail, &last, &queue->stub)) {
@@ -96,7 +95,8 @@ static inline struct mpsc_node *mpsc_queue_pop(struct mpsc_queue *queue)
     return head;
 }
 
-/* The same where one thread at a time uses the queue: without atomic exchanges. */
+/* Like mpsc_queue_push() and mpsc_queue_pop(), for a queue that one thread at a time uses: without
+ * atomic exchanges. */
 static inline void mpsc_queue_push_alone(struct mpsc_queue *queue, struct mpsc_node *node)
 {
     struct mpsc_node *previous = atomic_load_explicit(&queue->tail, memory_order_relaxed);
@@ -124,10 +124,8 @@ static inline struct mpsc_node *mpsc_queue_pop_alone(struct mpsc_queue *queue)
     return head;
 }
 
-/*
- * Counts the nodes that can be popped, at least 1 if there is any. Any thread; takes time with
- * each.
- */
+/* Counts the nodes that can be popped; returns at least 1 unless the queue is empty. Any thread.
+ * Takes time in proportion to the count. */
 static inline unsigned int mpsc_queue_count(struct mpsc_queue *queue)
 {
     const struct mpsc_node *node;
@@ -135,7 +133,7 @@ static inline unsigned int mpsc_queue_count(struct mpsc_queue *queue)
 
     if (mpsc_queue_is_empty(queue))
         return 0;
-    /* The consumer takes a node away just now: there is at least that one. */
+    /* The consumer is popping a node, which counts. */
     if (!mpsc_queue_try_lock(queue))
         return 1;
     for (node = queue->head; node != NULL;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A growing string for reports and error texts. Running out of memory cuts the text, never fails.
- * Header only. */
+/* A growing string for reports and error texts. An append without memory drops its part. */
 
 #ifndef UTIL_TEXT_H
 #define UTIL_TEXT_H
@@ -15,7 +14,7 @@ struct text {
     char *chars; /* NULL while empty */
     size_t length;
     size_t size;
-    bool is_cut; /* something did not fit into memory */
+    bool is_cut; /* a part was dropped for lack of memory */
 };
 
 #define TEXT_INITIALIZER  \
@@ -23,7 +22,7 @@ struct text {
         NULL, 0, 0, false \
     }
 
-/* The text so far; never NULL. */
+/* Returns the text, never NULL. */
 static inline const char *text_get(const struct text *text)
 {
     return text->chars != NULL ? text->chars : "";
