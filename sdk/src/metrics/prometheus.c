@@ -257,7 +257,7 @@ static void hg_metrics_print(const struct hg_scrape *scrapes, size_t count, stru
     }
 }
 
-/* Prints the counters of the transports, whose names differ from one transport to another. */
+/* Prints the counters of the transports. Not every transport has the same counters. */
 static void hg_metrics_print_na(const struct hg_scrape *scrapes, size_t count, struct text *text)
 {
     size_t i, j;

@@ -28,7 +28,7 @@ struct na_context {
     uint8_t id;
     bool stopped;         /* NA_Context_destroy() has begun */
     bool single_consumer; /* one thread at a time triggers: no consumer lock is taken */
-    bool is_alone;        /* and no other thread completes: the queue needs no atomic exchange */
+    bool is_alone;        /* one thread at a time uses the queue: it needs no atomic exchange */
 
     /* Threads in NA_Poll_wait(); a post or cancel that completes an operation wakes one. */
     _Alignas(UTIL_CACHE_LINE) atomic_uint waiters;

@@ -90,7 +90,8 @@ static size_t counters_get(struct na_class *na_class, struct na_counter *counter
     return more.count;
 }
 
-/* Called by the plugin for each of its counters. Prometheus allows no "-" in a metric's name. */
+/* Called by the plugin for each of its counters. A "-" in a name, which Prometheus refuses, becomes
+ * "_". */
 static void counters_add(void *arg, const char *name, uint64_t value)
 {
     struct counters *counters = arg;

@@ -86,8 +86,8 @@ static void fork_in_parent(void)
 static void fork_in_child(void)
 {
     na_forks++;
-    /* Held while plugins clean up, which may take long, so fork_before() does not wait for it. A
-     * thread of the parent may hold this copy for ever: it starts anew. */
+    /* fork_before() does not take this lock, because NA_Cleanup() may hold it for long. If it did,
+     * the child's copy is locked by no thread of the child: it is initialized again. */
     (void) pthread_mutex_init(&na_cleanup_mutex, NULL);
     na_classes_disable();
     fork_in_parent();

@@ -9,17 +9,16 @@
 #include "na/options.h"
 #include "na/select.h"
 #include "na/wrap.h"
+#include "util/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static void *host_mem_alloc(uint64_t size, uint64_t align);
 static void host_mem_free(void *ptr);
 static uint32_t host_log_enabled(uint32_t level);
 static void host_log(uint32_t level, const char *plugin, const char *function, uint32_t line,
                      const char *message);
-static uint64_t host_clock_ns(void);
 static const void *host_get_extension(const char *id);
 static int32_t wrap_select(const char *choice, na_plugin_wrap_candidate_fn report, void *arg,
                            char *reason, uint64_t reason_size);
@@ -55,7 +54,7 @@ const struct na_host *na_host_get(void)
         .mem_free = host_mem_free,
         .log_enabled = host_log_enabled,
         .log = host_log,
-        .clock_ns = host_clock_ns,
+        .clock_ns = util_clock_ns,
         .get_extension = host_get_extension,
     };
 
@@ -112,14 +111,6 @@ static void host_log(uint32_t level, const char *plugin, const char *function, u
         (void) snprintf(host_error, sizeof(host_error), "%s", message);
     (void) snprintf(subsys, sizeof(subsys), "na_%s", plugin != NULL ? plugin : "plugin");
     NA_Log_write((enum na_log_level) level, subsys, function, (int) line, "%s", message);
-}
-
-static uint64_t host_clock_ns(void)
-{
-    struct timespec now;
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
 }
 
 static const void *host_get_extension(const char *id)

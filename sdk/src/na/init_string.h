@@ -9,7 +9,7 @@
 /*
  *   init string = choice *( "," choice )
  *   choice      = ( "auto" / word / plugin "+" protocol ) [ "://" [ address ] ]
- *   word        = protocol, or the name of a plugin if nobody offers a protocol of that name
+ *   word        = plugin or protocol; the plugin comes first if both have that name
  *   plugin      = 1*( letter / digit / "_" / "-" )
  *   protocol    = 1*( letter / digit / "_" / "-" / "." / ";" / "+" )
  *   address     = *( any visible character but "," )

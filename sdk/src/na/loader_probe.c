@@ -16,6 +16,7 @@
 #include "na/log.h"
 #include "na/plugin_file.h"
 #include "na/search_path.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,12 +28,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#define AT_ONCE  8     /* processes that run at the same time */
-#define LIMIT_MS 30000 /* time limit of those processes */
-#define SLICE_MS 100   /* between checks of processes whose pipe stays open after they end */
+#define NS_PER_MS UINT64_C(1000000)
+#define AT_ONCE   8     /* processes that run at the same time */
+#define LIMIT_MS  30000 /* time limit of those processes */
+#define SLICE_MS  100   /* between checks of processes whose pipe stays open after they end */
 
 /* A process that tries a file. */
 struct running {
@@ -49,12 +50,11 @@ static uint64_t limit_ms(void);
 static bool helper_get(char *path, size_t size, uint32_t core_owner);
 static bool start(struct running *running, const char *helper, const char *protocol);
 static bool spawn(struct running *running, const char *helper, const char *protocol, int out);
-static bool is_any_left(const struct running *all, size_t count);
+static bool any_is_running(const struct running *all, size_t count);
 static void wait_for_any(struct running *all, size_t count, int timeout_ms);
 static void read_marks(struct running *running);
 static void reap(struct running *running, bool is_late);
 static void describe(struct na_probe *probe, int status, bool is_late);
-static uint64_t now_ms(void);
 
 void na_probe_all(struct na_probe *probes, size_t count, uint32_t core_owner, const char *protocol)
 {
@@ -65,7 +65,7 @@ void na_probe_all(struct na_probe *probes, size_t count, uint32_t core_owner, co
         return;
     for (size_t next = 0; next < count;) {
         struct running all[AT_ONCE];
-        const uint64_t until = now_ms() + limit;
+        const uint64_t until = util_clock_ns() + limit * NS_PER_MS;
         size_t started = 0;
 
         for (; started < AT_ONCE && next < count; next++) {
@@ -73,7 +73,7 @@ void na_probe_all(struct na_probe *probes, size_t count, uint32_t core_owner, co
             if (start(&all[started], helper, protocol))
                 started++;
         }
-        while (is_any_left(all, started) && now_ms() < until)
+        while (any_is_running(all, started) && util_clock_ns() < until)
             wait_for_any(all, started, SLICE_MS);
         for (size_t i = 0; i < started; i++)
             reap(&all[i], true);
@@ -184,7 +184,7 @@ out:
     return error == 0;
 }
 
-static bool is_any_left(const struct running *all, size_t count)
+static bool any_is_running(const struct running *all, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (all[i].pipe >= 0)
@@ -219,9 +219,9 @@ static void read_marks(struct running *running)
         running->is_closed = true;
 }
 
-/* Waits for a process that has ended, and kills it first if `is_late`; does nothing for another. If
- * the program ignores SIGCHLD, or waits for any child, the status is lost and only the mark tells
- * the result. */
+/* Evaluates a process that has ended. One that still runs is killed if `is_late`, or else left
+ * alone. If the program ignores SIGCHLD, or waits for any child, the exit status is lost and only
+ * the mark tells the result. */
 static void reap(struct running *running, bool is_late)
 {
     int status = 0;
@@ -273,12 +273,4 @@ static void describe(struct na_probe *probe, int status, bool is_late)
     else
         (void) snprintf(probe->text, sizeof(probe->text), "the process that tried it ended %s",
                         doing);
-}
-
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
 }

@@ -62,7 +62,7 @@ static const char *log_read_setting(char *buf, size_t size);
 static void log_apply_environment(void);
 static bool log_place_has_room(const char *func, int line, uint32_t *hidden_p, bool *is_last_p);
 static struct log_place *log_place_find(const char *func, int line);
-static void log_filter(void);
+static void log_set_filtered(void);
 static void log_subsys_set(const char *subsys, const char *what);
 static bool log_subsys_shown(const char *subsys);
 static bool log_subsys_matches(const char *token, size_t length, const char *subsys);
@@ -299,14 +299,15 @@ static bool log_levels_set(const char *setting)
         highest = level > highest ? level : highest;
         word++;
     }
-    log_filter();
+    log_set_filtered();
     atomic_store_explicit(&log_level, highest, memory_order_relaxed);
     pthread_mutex_unlock(&na_log_mutex);
     log_subsys_check(setting, true);
     return true;
 }
 
-/* Returns the level of a subsystem: the last name in log_levels that matches decides. Locked. */
+/* Returns the level of a subsystem: the last name in log_levels that matches decides. na_log_mutex
+ * is held. */
 static int log_level_of(const char *subsys)
 {
     const char *word = log_levels;
@@ -323,7 +324,7 @@ static int log_level_of(const char *subsys)
     return level;
 }
 
-/* Counts a message of a place. Returns false if the place has no line left in its window. */
+/* Counts a message of a place. Returns false if the place has written all lines of its window. */
 static bool log_place_has_room(const char *func, int line, uint32_t *hidden_p, bool *is_last_p)
 {
     struct log_place *place;
@@ -351,7 +352,7 @@ static bool log_place_has_room(const char *func, int line, uint32_t *hidden_p, b
     return has_room;
 }
 
-/* Returns the entry of a place, or NULL if the table is full. Locked. */
+/* Returns the entry of a place, or NULL if the table is full. na_log_mutex is held. */
 static struct log_place *log_place_find(const char *func, int line)
 {
     uint32_t key = 2166136261u ^ (uint32_t) line;
@@ -381,20 +382,20 @@ static void log_subsys_set(const char *subsys, const char *what)
     }
     pthread_mutex_lock(&na_log_mutex);
     (void) strcpy(log_subsys, subsys);
-    log_filter();
+    log_set_filtered();
     pthread_mutex_unlock(&na_log_mutex);
     log_subsys_check(subsys, false);
 }
 
-/* Sets log_filtered. Locked. */
-static void log_filter(void)
+/* na_log_mutex is held. */
+static void log_set_filtered(void)
 {
     atomic_store_explicit(&log_filtered, log_subsys[0] != '\0' || log_levels[0] != '\0',
                           memory_order_release);
 }
 
 /* Returns whether log_subsys lets a subsystem through: the last word that matches decides. If none
- * does, a list with ~ before each word lets it through. Locked. */
+ * matches, a list with ~ before each word lets it through. na_log_mutex is held. */
 static bool log_subsys_shown(const char *subsys)
 {
     bool only_off = true, decided = false, shown = false;

@@ -434,8 +434,8 @@ static bool check_size(const char *name, uint64_t size, uint64_t header, char *w
     return true;
 }
 
-/* Reports the choices behind the picked one. Warns if the next one has an address and the picked
- * one has none: the address may have been meant for both. */
+/* Reports the choices after the picked one. Warns if the next one has an address and the picked one
+ * has none, because the address may have been meant for both. */
 static void report_untried(const struct na_init_string *parsed, size_t next,
                            struct na_selection *selection)
 {

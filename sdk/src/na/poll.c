@@ -8,6 +8,7 @@
 #include "na/log.h"
 #include "na/operation.h"
 #include "na/peer_lost.h"
+#include "util/clock.h"
 
 #include <poll.h>
 #include <time.h>
@@ -27,7 +28,6 @@ static na_return_t wait_once(struct na_class *na_class, struct na_context *conte
 static void wait_on_descriptor(struct na_context *context, uint64_t left_ns);
 static void wait_with_backoff(uint64_t left_ns, unsigned int round);
 static bool status_is_harmless(int32_t status);
-static uint64_t clock_ns(void);
 static na_return_t args_refused(const struct na_class *na_class, const struct na_context *context);
 
 int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
@@ -107,18 +107,18 @@ static UTIL_COLD na_return_t poll_ended(const struct na_class *na_class, int32_t
     return na_return_from_plugin(status);
 }
 
-/* `waiters` is raised before the queue is checked, and a completing thread pushes before it reads
- * `waiters`: at least one of the two sees the other, and no wake-up is lost. */
+/* `waiters` is raised before the queue is checked, and a thread that completes an operation pushes
+ * it before it reads `waiters`: at least one of the two sees the other, and no wake-up is lost. */
 static na_return_t context_wait(struct na_class *na_class, struct na_context *context,
                                 unsigned int timeout_ms)
 {
-    const uint64_t end = clock_ns() + (uint64_t) timeout_ms * NS_PER_MS;
+    const uint64_t end = util_clock_ns() + (uint64_t) timeout_ms * NS_PER_MS;
     na_return_t ret = NA_SUCCESS;
     unsigned int round = 0;
 
     atomic_fetch_add(&context->waiters, 1);
     while (ret == NA_SUCCESS && mpsc_queue_is_empty(&context->queue)) {
-        const uint64_t now = clock_ns();
+        const uint64_t now = util_clock_ns();
 
         if (now >= end)
             ret = NA_TIMEOUT;
@@ -191,14 +191,6 @@ static bool status_is_harmless(int32_t status)
 {
     return status == NA_PLUGIN_TIMEOUT || status == NA_PLUGIN_AGAIN ||
            status == NA_PLUGIN_INTERRUPT;
-}
-
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
 }
 
 static UTIL_COLD na_return_t args_refused(const struct na_class *na_class,

@@ -69,7 +69,7 @@ void NA_Cleanup(void)
     na_loader_lock();
     for (record = na_loader_first_record(); record != NULL; record = record->next) {
         transport = record->transport;
-        /* A record of another path to the same file shares its transport: that is skipped. */
+        /* Skips a record that shares the transport of another path to the same file. */
         if (transport == NULL || transport->table.cleanup == NULL ||
             transport->path != record->path)
             continue;

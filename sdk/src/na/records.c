@@ -54,7 +54,8 @@ void NA_Plugin_free_records(struct na_plugin_record *records)
     na_record_list_free(records);
 }
 
-/* Adds the loader's results to the listed files, and records for names without a file. Locked. */
+/* Adds the loader's results to the listed files, and records for names without a file. The loader's
+ * lock is held. */
 static na_return_t records_complete(struct na_record_list *list)
 {
     na_return_t ret = NA_SUCCESS;

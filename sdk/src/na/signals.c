@@ -23,7 +23,7 @@ static bool signals_known[NSIG];           /* false for internal signals of libc
 static void signals_restore(void);
 static bool is_same(const struct sigaction *action, const struct sigaction *other);
 static bool is_foreign(const struct sigaction *action);
-static bool is_put_back(int number);
+static bool is_to_restore(int number);
 
 void na_signals_enter(void)
 {
@@ -59,7 +59,7 @@ static void signals_restore(void)
             continue;
         if (!is_foreign(&now))
             signals_own[number] = now;
-        else if (is_put_back(number))
+        else if (is_to_restore(number))
             (void) sigaction(number, &signals_own[number], NULL);
     }
 }
@@ -92,7 +92,7 @@ static bool is_foreign(const struct sigaction *action)
  * instance those of timers: if the program had no handler for one, the library's stays, because
  * without it that signal would end the process.
  */
-static bool is_put_back(int number)
+static bool is_to_restore(int number)
 {
     const struct sigaction *own = &signals_own[number];
 

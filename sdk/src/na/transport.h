@@ -22,7 +22,7 @@
 #define NA_EXTENSION_TABLE_MAX 65536u     /* the same for the table of an extension */
 #define NA_HEADER_SIZE_MAX     4096u      /* bytes of a plugin's message header */
 #define NA_MSG_SIZE_MIN        256u       /* bytes that a message must hold beside that header */
-#define NA_MSG_SIZE_MAX        (1u << 30) /* bytes of a message: such buffers are allocated */
+#define NA_MSG_SIZE_MAX        (1u << 30) /* bytes of a message, for which HG allocates buffers */
 #define NA_RMA_SIZE_MIN        4096u      /* least max_rma_size of a class */
 
 /* Functions that the plugin or its extension lacks are NULL, so no size is checked later. A
