@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Compiler and linker flags that hold for every target of this project.
+# Compiler and linker flags of every target of this project.
 
 if(AMALGAM_BUILD_TESTS)
     enable_language(CXX) # only tests are C++: they hold the public headers to it
@@ -45,14 +45,15 @@ if(NOT AMALGAM_SANITIZE)
     list(APPEND AMALGAM_SHARED_LINK_OPTIONS -Wl,-z,defs)
 endif()
 
-# What tests run with. halt_on_error: a finding fails the test. allocator_may_return_null: tests
-# ask for absurd sizes and expect an error code. intercept_tls_get_addr: the runtimes of GCC 12 and
-# LLVM 14 take some thread-local blocks of loaded libraries for those of an old C library, and their
-# leak check then reads where nothing is. OMPI_MCA_pml: what Open MPI chooses anyway, after it has
-# spent half a second of each start on looking for devices; the directory is for what it leaves
-# behind of processes that were killed. OMPI_MCA_mpi_yield_when_idle: with more ranks than processors
-# it gives the processor away in each call that finds nothing, and on a busy machine gets it back
-# some ten milliseconds later.
+# The environment of the tests.
+# - halt_on_error: a finding fails the test.
+# - allocator_may_return_null: tests ask for absurd sizes and expect an error code.
+# - intercept_tls_get_addr: the runtimes of GCC 12 and LLVM 14 mistake some thread-local blocks of loaded
+#   libraries for blocks of an old C library, and their leak check then reads unmapped memory.
+# - OMPI_MCA_pml: Open MPI's own choice, without half a second for the search for devices at each start.
+# - the directory: Open MPI leaves files of killed processes there.
+# - OMPI_MCA_mpi_yield_when_idle: with more ranks than processors Open MPI yields in each call that finds
+#   nothing, and gets the processor back some ten milliseconds later on a busy machine.
 set(AMALGAM_TEST_ENVIRONMENT "NA_PLUGIN_PATH=${AMALGAM_BUILD_PLUGINDIR}" "OMPI_MCA_pml=ob1"
     "OMPI_MCA_mpi_yield_when_idle=0"
     "OMPI_MCA_btl_vader_backing_directory=${PROJECT_BINARY_DIR}/open-mpi")

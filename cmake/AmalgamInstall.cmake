@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The prefix: headers, pkg-config files, the CMake package, the pages, and what writers of plugins begin with. Nothing in it names the
-# prefix, so that it can be moved. Plugins and tools install themselves where they are declared.
+# Installs headers, pkg-config files, the CMake package, the pages, and the templates for writers of plugins. No
+# installed file names the prefix, so that it can be moved. Plugins and tools are installed where they are declared.
 
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/sdk/include/"
     DESTINATION "${AMALGAM_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
-# All pages, and what they link to, in the places that they have here, so that their links lead somewhere.
+# All pages and the files that they link to, in the same folders as here, so that the links work.
 foreach(name README CHANGELOG CONTRIBUTING SECURITY)
     install(FILES "${PROJECT_SOURCE_DIR}/${name}.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 endforeach()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Writes a manual page of what a tool says for --help, which has the sections of one:
+# Writes a manual page from a tool's --help, which has the sections of a manual page:
 #     cmake -DTOOL=<program> -DVERSION=<release> -DOUTPUT=<file> -P AmalgamManual.cmake
 
 get_filename_component(name "${TOOL}" NAME)
@@ -12,7 +12,7 @@ string(REPLACE "\\" "\\e" help "${help}")
 string(REPLACE "-" "\\-" help "${help}")
 string(REGEX REPLACE "\n    " "\n" help "\n${help}")
 string(REGEX REPLACE "\n([.'])" "\n\\\\&\\1" help "${help}")
-# Lines are shown as they are: tables of options are not to be filled.
+# Lines are not filled, so that tables of options keep their layout.
 string(REGEX REPLACE "\n+([A-Z][A-Z ]+)\n" "\n.fi\n.SH \\1\n.nf\n" help "\n${help}")
 string(REGEX REPLACE "^\n*\\.fi\n.SH NAME\n.nf\n([^ ]+) \\\\- " "\n.SH NAME\n\\1 \\\\- " help "${help}")
 string(REGEX REPLACE "^(\n.SH NAME\n[^\n]*\n)\n*.fi\n" "\\1" help "${help}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What a builder can choose, and where things go in the build tree and in the prefix.
+# The options of the build, and the layout of the build tree and of the prefix.
 
 include(GNUInstallDirs)
 
@@ -27,8 +27,8 @@ foreach(_part MAJOR MINOR)
 endforeach()
 set(AMALGAM_ABI_VERSION "${AMALGAM_ABI_MAJOR}.${AMALGAM_ABI_MINOR}")
 
-# The core looks for plugins in amalgam/abi-<major>/ beside its own file; the build tree has the
-# same layout as the prefix, so what was just built is found without setting anything.
+# The core looks for plugins in amalgam/abi-<major>/ beside its own file. The build tree has the same layout as
+# the prefix, so the core of the build tree finds the plugins of the build tree.
 set(AMALGAM_PLUGIN_SUBDIR "amalgam/abi-${AMALGAM_ABI_MAJOR}")
 set(AMALGAM_BUILD_LIBDIR "${PROJECT_BINARY_DIR}/lib")
 set(AMALGAM_BUILD_BINDIR "${PROJECT_BINARY_DIR}/bin")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# How a transport plugin is built, in this repository and by projects that find the package.
+# Builds transport plugins, in this repository and in projects that find the package.
 # Needs AMALGAM_INSTALL_PLUGINDIR, and optionally AMALGAM_BUILD_PLUGINDIR and
 # AMALGAM_SHARED_LINK_OPTIONS.
 
@@ -8,9 +8,9 @@ set(AMALGAM_PLUGIN_MAP "${CMAKE_CURRENT_LIST_DIR}/plugin.map")
 # amalgam_add_plugin(<name> SOURCES <file>... [LIBS <lib>...] [DEFINITIONS <def>...]
 #                    [TARGET <target>] [OUTPUT_DIR <dir>] [NO_INSTALL])
 #
-# A transport plugin na_<name>.so. It sees the SDK's headers, links nothing of it and exports the
-# ABI's entry symbol alone. TARGET (na_<name> when left out) and OUTPUT_DIR are for tests that need
-# several plugins of one name; those are also NO_INSTALL.
+# Adds a transport plugin na_<name>.so. It sees the SDK's headers, links no library of the SDK and exports only
+# the ABI's entry symbol. TARGET (default na_<name>) and OUTPUT_DIR are for tests that need several plugins of
+# one name; these plugins are also NO_INSTALL.
 function(amalgam_add_plugin name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "TARGET;OUTPUT_DIR"
         "SOURCES;LIBS;DEFINITIONS")

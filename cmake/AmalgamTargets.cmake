@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The functions that the folders of this repository declare their targets with.
+# The functions by which the folders of this repository declare their targets.
 
 # amalgam_add_tool(<name> SOURCES <file>... [LIBS <lib>...])
 #
@@ -24,7 +24,7 @@ function(amalgam_add_tool name)
     endif()
 endfunction()
 
-# The manual page of a tool: what it says for --help.
+# Makes the manual page of a tool from its --help.
 function(amalgam_add_manual name)
     set(page "${PROJECT_BINARY_DIR}/man/${name}.1")
     add_custom_command(OUTPUT "${page}"
@@ -63,17 +63,17 @@ endfunction()
 # A cmocka program (target test_<name>) and its ctest entry <name>. Without LIBS it links
 # amalgam::hg (and amalgam::na through it); a test of na alone says LIBS amalgam::na. INTERNAL
 # replaces both by their static variants and adds sdk/src, to reach functions that are not
-# exported. DEPENDS: plugins or tools that have to be built before. PROCESSORS: in the place of how
-# many other tests this one runs, for tests that keep the machine busy.
+# exported. DEPENDS: plugins or tools that have to be built before. PROCESSORS: the number of other
+# tests that this one replaces in a parallel run, for tests that keep the machine busy.
 #
 # TRANSPORTS: an entry for each of the named ones that was built, <name> for na+sm and
 # <name>.<transport> for others, with AMALGAM_TEST_INIT saying which; na+sm when left out.
-# EACH_TRANSPORT: all of AMALGAM_TEST_TRANSPORTS. LOOP: also an entry <name>.loop over the plugin in
-# which nothing is as in shared memory.
+# EACH_TRANSPORT: all of AMALGAM_TEST_TRANSPORTS. LOOP: also an entry <name>.loop over a test plugin that
+# differs from shared memory in all its limits and capabilities.
 #
-# RANKS: where peers have to be ranks of one MPI job, mpiexec starts so many of transport_peer with
-# it. WITHOUT: over that one an entry says why the test is left out. COST: what takes longest begins
-# first.
+# RANKS: where peers have to be ranks of one MPI job, mpiexec also starts this number of transport_peer.
+# WITHOUT: the entry of that transport only prints the reason why the test is left out. COST: the
+# longest tests begin first.
 function(amalgam_add_test)
     cmake_parse_arguments(PARSE_ARGV 0 arg "INTERNAL;LOOP;EACH_TRANSPORT"
         "NAME;TIMEOUT;PROCESSORS;RANKS;COST"
@@ -134,8 +134,8 @@ function(amalgam_add_test)
     endif()
 endfunction()
 
-# Whether one of the sources begins a thread. ThreadSanitizer finds nothing in a program that has one
-# thread alone, so that such a test runs over one transport there.
+# Sets whether one of the sources begins a thread. ThreadSanitizer finds nothing in a program with a single
+# thread, so such a test runs over one transport there.
 function(amalgam_has_threads result)
     set(${result} OFF PARENT_SCOPE)
     foreach(source ${ARGN})
@@ -147,7 +147,7 @@ function(amalgam_has_threads result)
     endforeach()
 endfunction()
 
-# One entry of ctest, with what amalgam_add_test parsed.
+# Adds one entry of ctest from the arguments that amalgam_add_test parsed.
 macro(amalgam_add_test_entry entry labels environment)
     amalgam_test_command(command ${entry} "${arg_RANKS}" ${arg_WITHOUT})
     add_test(NAME ${entry} COMMAND ${command} ${arg_ARGS})
@@ -164,8 +164,8 @@ macro(amalgam_add_test_entry entry labels environment)
     endif()
 endmacro()
 
-# An entry whose processes find each other by the server that tests/mpi starts, with the environment
-# that it has anyway. Between jobs there are sockets only.
+# Adds an entry whose processes find each other by the server that tests/mpi starts. Jobs communicate by
+# sockets only.
 function(amalgam_with_ompi_server entry environment)
     list(APPEND environment "OMPI_MCA_pmix_server_uri=file:${AMALGAM_OMPI_SERVER_FILE}"
         "OMPI_MCA_btl=self,tcp")
@@ -173,8 +173,8 @@ function(amalgam_with_ompi_server entry environment)
         ENVIRONMENT "${environment}")
 endfunction()
 
-# How an entry's program, of the caller's `target`, is started over the transport in its name; with
-# ranks for peers, or, when <without> begins with that transport, only to say the reason.
+# Sets the command that starts the program of the caller's `target` over the transport in the entry's name: with
+# ranks for peers, or, if <without> begins with that transport, only to print the reason.
 function(amalgam_test_command result entry ranks)
     set(command ${target})
     if(entry MATCHES "[.](mpi|mpich)[+]static$" AND ranks)
@@ -194,8 +194,8 @@ function(amalgam_test_command result entry ranks)
     set(${result} ${command} PARENT_SCOPE)
 endfunction()
 
-# A second library of the objects that an existing one was compiled to: no source is compiled
-# twice, and what is tested is what is shipped.
+# Adds a second library of the objects of an existing one: no source is compiled twice, and the tests use the
+# shipped objects.
 function(amalgam_add_static_variant target of)
     add_library(${target} STATIC $<TARGET_OBJECTS:${of}>)
     set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Compares the ABIs of this tree with what was released, see docs/abi-policy.md:
 #     scripts/abi.sh [check]             builds the libraries, and reports every difference
-#     scripts/abi.sh update              takes what was added into the baseline; refuses the rest
-#     scripts/abi.sh self-test           shows that breaks of each kind are found
+#     scripts/abi.sh update              adds new symbols to the baseline; refuses other changes
+#     scripts/abi.sh self-test           shows that the check finds a break of each kind
 #     scripts/abi.sh freeze X.Y COMMIT   keeps headers and symbols of release X.Y, built from COMMIT
 . "$(dirname "$0")/lib.sh"
 
@@ -46,7 +46,7 @@ check() {
     [ -z "$failed" ] || die "failed:$failed"
 }
 
-# The frozen copies are never written again: what was released stays what it was.
+# A frozen copy describes a release, so it is never written again.
 freeze() {
     local folder="abi-tests/v$1"
     [[ $1 =~ ^[0-9]+\.[0-9]+$ ]] || die "'$1' is not a release like 1.1"
@@ -57,7 +57,7 @@ freeze() {
     cp -r sdk/include "$folder/include"
     cp -r dropin/include "$folder/dropin"
     cp abi-tests/baseline/*.symbols "$folder/"
-    # A tag by its name, anything else by its number.
+    # Shows a tag by its name, and any other commit by its hash.
     if git show-ref --verify --quiet "refs/tags/$2"; then
         echo "$2"
     else

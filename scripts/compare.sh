@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Measures Amalgam beside what a reader may choose instead, and redraws docs/performance.md from the numbers:
+# Measures Amalgam beside other libraries, and redraws docs/performance.md from the numbers:
 #     scripts/compare.sh [ROUNDS [SECONDS [EXPERIMENT]]]
-#                                          measures (5 rounds, 0.12 s a number: eleven minutes), then draws; one
-#                                          experiment of tools/compare/plan.py alone is renewed
-#     scripts/compare.sh --draw [FOLDER]   draws the pictures and the page of what was measured, into FOLDER
-# The numbers are docs/pictures/performance.json. As root both sides have real-time priority, so that what
-# else the machine does comes in less.
+#                                          measures (5 rounds, 0.12 s a number: eleven minutes), then draws;
+#                                          EXPERIMENT renews one experiment of tools/compare/plan.py
+#     scripts/compare.sh --draw [FOLDER]   draws the pictures and the page from the kept numbers, into FOLDER
+# The numbers are in docs/pictures/performance.json. As root both sides run with real-time priority, so that
+# other load on the machine disturbs the numbers less.
 . "$(dirname "$0")/lib.sh"
 
 data=docs/pictures/performance.json

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The kept inputs of the fuzz targets, one archive for each target: tests/fuzz/corpus/<target>.txt.
 #     scripts/corpus.sh list                    the targets, and how many inputs each has
-#     scripts/corpus.sh unpack TARGET FOLDER    a file for each input, in a folder made anew; prints how many
-#     scripts/corpus.sh add TARGET FILE...      inputs that were found go into the archive; those it has do not
-#     scripts/corpus.sh check NUMBER            each archive is whole, and there are so many inputs at least
-# An archive's first line says how many inputs follow, a line each, in the order of their names: the name,
-# which is the SHA-1 of the bytes unless somebody gave it one, and the bytes as `printf %b` takes them.
+#     scripts/corpus.sh unpack TARGET FOLDER    makes the folder anew with a file for each input; prints their number
+#     scripts/corpus.sh add TARGET FILE...      adds inputs to the archive, each once
+#     scripts/corpus.sh check NUMBER            checks that each archive is whole, and that all have NUMBER inputs at least
+# The first line of an archive says how many inputs follow. Each input is a line, sorted by name: its name, which is
+# the SHA-1 of the bytes unless a person chose another one, and the bytes escaped for `printf %b`.
 . "$(dirname "$0")/lib.sh"
 export LC_ALL=C
 shopt -s inherit_errexit
@@ -98,8 +98,8 @@ lines_of_files() {
     done
 }
 
-# Usage: write <archive>; with the lines of standard input, each input once. A name that somebody gave goes
-# before a SHA-1.
+# Usage: write <archive>; reads lines from standard input and keeps each input once. A chosen name has precedence
+# over a SHA-1.
 write() {
     local lines count
     lines=$(awk '!($2 in name) || length(name[$2]) == 40 { name[$2] = $1 }
@@ -123,7 +123,7 @@ add() {
     echo "$target: $(($(count_of "$target") - before)) of $# added"
 }
 
-# Usage: check <at least so many inputs in all>
+# Usage: check <least number of inputs in all archives>
 check() {
     local archive target total=0 count
     work=$(mktemp -d)
@@ -146,7 +146,7 @@ check() {
     [ "$total" -ge "$1" ] || die "there were $1"
 }
 
-# Each byte there is goes into a line and comes out of it, and so does what looks like an escape.
+# All 256 bytes survive the way into a line and back, and so does text that looks like an escape.
 check_line() {
     local byte name bytes
     for ((byte = 0; byte < 256; byte++)); do

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Makes the site and the manual pages of section 3 in a folder, build/docs if none is given:
+# Makes the site and the manual pages of section 3 in FOLDER, build/docs by default:
 #     scripts/docs.sh [FOLDER]
 # Doxygen's warnings are errors.
 . "$(dirname "$0")/lib.sh"
@@ -12,23 +12,23 @@ export AMALGAM_VERSION
 rm -rf "$AMALGAM_DOCS_OUTPUT"
 mkdir -p "$AMALGAM_DOCS_OUTPUT"
 doxygen docs/Doxyfile
-# What Doxygen did not understand stays in a page as it is, without a warning.
+# Doxygen copies a command that it does not know into the page, without a warning.
 ! grep -nE '@(section|subpage|ref|code|verbatim)\b' "$AMALGAM_DOCS_OUTPUT"/html/*.html || die "the lines above are left over"
 ! grep -nE 'ilinebr|&lt;/(td|tt|code)' "$AMALGAM_DOCS_OUTPUT"/html/md_*.html || die "the lines above are tables that Doxygen broke"
-# Nor does it look where links between files of the site lead.
+# Doxygen does not check links between files of the site either.
 (cd "$AMALGAM_DOCS_OUTPUT/html" && ! grep -ohE '(href|src)="[^"#:]+["#]' *.html | cut -d '"' -f 2 | tr -d '#' | sort -u |
     while read -r file; do
         [ -e "$file" ] || echo "$file"
     done | grep .) || die "links of the site lead to the files above, which are not there"
 
-# Each public header is there, in a group.
+# The site has each public header, in a group.
 for header in sdk/include/*.h sdk/kit/*/kit_*.h dropin/include/*.h; do
     page=$(basename "$header" | sed 's/_/__/g; s/\.h$/_8h.html/')
     ! grep -qF "*/${header##*/}" docs/Doxyfile || continue
     grep -qF "\"$page\"" "$AMALGAM_DOCS_OUTPUT"/html/group__*.html || die "the site has $header not in its groups (docs/groups.dox)"
 done
 
-# Manual pages are of the headers of the libraries alone.
+# Only the headers of the libraries get manual pages.
 doxygen - <<END
 $(cat docs/Doxyfile)
 INPUT = sdk/include docs/groups.dox
@@ -38,7 +38,7 @@ GENERATE_HTML = NO
 GENERATE_MAN = YES
 MAN_LINKS = YES
 END
-# Doxygen makes pages of members of structures, too, under names that could be anybody's.
+# Doxygen also makes pages of structure members, under names that other packages may use.
 find "$AMALGAM_DOCS_OUTPUT/man/man3" -type f ! -regex '.*/\(HG\|hg\|NA\|na\|MERCURY\|mercury\)_.*' ! -name 'mercury.h.3' \
     ! -name 'na.h.3' -delete
 echo "$AMALGAM_DOCS_OUTPUT/html/index.html, and in $AMALGAM_DOCS_OUTPUT/man/man3" \

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Formats every C and C++ file; with --check only says which ones are not formatted.
+# Formats every C and C++ file; with --check it only lists the files that are not formatted.
 . "$(dirname "$0")/lib.sh"
 
 case ${1-} in
@@ -16,5 +16,5 @@ sources=$(find sdk plugins plugin-template examples dropin tools tests abi-tests
     -name '*.[ch]pp' -print | sort)
 clang-format $action $sources
 
-# Comments are left as they are written, so their width is checked here.
+# clang-format does not wrap comments, so their width is checked here.
 ! grep -nE '^.{101,}$' $sources || die "the lines above are longer than 100 columns"

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds the fuzz targets and runs each for some seconds, beginning with the kept inputs:
+# Builds the fuzz targets and runs each for SECONDS, starting with the kept inputs:
 #     scripts/fuzz.sh SECONDS [TARGET...]
-# What it finds that is new goes to build/fuzz/found/<target>, an input that crashes to
-# build/fuzz/crashes; scripts/corpus.sh adds to those that are kept, which are unpacked to
-# build/fuzz/kept/<target>. FUZZ_BUILD is another build folder, FUZZ_JOBS how many run at the same time.
+# New inputs go to build/fuzz/found/<target>, inputs that crash to build/fuzz/crashes. The kept inputs are
+# unpacked to build/fuzz/kept/<target>; scripts/corpus.sh adds to them. FUZZ_BUILD is another build folder,
+# FUZZ_JOBS the number of targets that run at the same time.
 . "$(dirname "$0")/lib.sh"
 
 build=${FUZZ_BUILD:-build/fuzz}
@@ -57,7 +57,7 @@ run() {
     echo "$status" >"$build/fuzz/$1.status"
 }
 
-# Usage: report <target>; false when it failed, or did not begin with all inputs that are kept.
+# Usage: report <target>; false if it failed, or did not start with all kept inputs.
 report() {
     local log="$build/fuzz/$1.log" count seconds began kept result=passed
     count=$(awk '/stat::number_of_executed_units/ {print $2}' "$log")

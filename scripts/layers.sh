@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Reads which file uses which from the symbols of a build's objects, and fails when a layer uses one
-# above it, or when too many files of a folder depend on each other in a circle:
+# Reads the dependencies between source files from the symbols of a build's objects. Fails if a layer uses a
+# higher one, or if more than three files of a folder depend on each other in a circle:
 #     scripts/layers.sh [-v] [build folder]
-# With -v it also prints the files of each circle. What is inline in a header is not seen.
+# With -v it also prints the files of each circle. Inline functions have no symbols and are not seen.
 . "$(dirname "$0")/lib.sh"
 
 main() {
@@ -27,7 +27,7 @@ main() {
 
 failures=
 
-# Usage: layer <source file>; sets rank: a file uses those of its own rank and of lower ones.
+# Usage: layer <source file>; sets rank: a file may use files of its own rank and of lower ranks.
 layer() {
     case $1 in
     sdk/kit/auth/*) rank=0 ;; # the kit and HG are linked with it
@@ -51,8 +51,8 @@ layer() {
     esac
 }
 
-# Usage: uses_of_files <build folder>; prints "user used" for each pair of source files. Objects of
-# files that are gone may still lie in the build folder.
+# Usage: uses_of_files <build folder>; prints "user used" for each pair of source files. Ignores
+# objects whose source file was deleted.
 uses_of_files() {
     find "$1/sdk" "$1/plugins" "$1/tools" -name '*.c.o' | sort |
         xargs nm -A -f posix 2>/dev/null | awk -v build="$1/" '
@@ -99,7 +99,7 @@ check_layers() {
     done
 }
 
-# Usage: check_circles <0 or 1>; files that use each other, by folder.
+# Usage: check_circles <0 or 1>; checks for circles of files in each folder.
 check_circles() {
     local folder size files max=3
     while read -r folder size files; do

@@ -16,7 +16,8 @@ die() {
 }
 
 # Prints the Debian packages that are missing for the named purposes: build, test, clang, tsan,
-# abi, packages, docs, pictures, words, format, verbs, compare. What is there is found by using it, so that the same check holds on other systems.
+# abi, packages, docs, pictures, words, format, verbs, compare. A tool is found by running it, so that the check works on
+# other systems, too.
 missing_packages() {
     local purpose
     for purpose in "$@"; do

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds the Debian and RPM packages of this tree in build/packages, checks them, and uses the
-# Debian ones in a clean root; the stages can be chosen:
+# Builds the Debian and RPM packages of this tree in build/packages, checks them, and installs the
+# Debian packages in a clean root; arguments choose stages:
 #     scripts/packages.sh [deb] [root] [rpm]
 . "$(dirname "$0")/lib.sh"
 
@@ -25,7 +25,7 @@ main() {
     done
 }
 
-# What git has, with what is changed and not committed; outside of a repository all there is.
+# Copies the files that git tracks, with uncommitted changes; outside of a repository all files.
 export_source() {
     rm -rf "$source"
     mkdir -p "$source"
@@ -58,7 +58,7 @@ build_deb() {
     check_pages "$work/deb/doc" libamalgam-doc
 }
 
-# A program, by what the packages put into the file system alone.
+# Builds a program with nothing but the files of the packages.
 build_client() {
     local prefix="$work/deb/prefix" package
     for package in libamalgam1 libamalgam-dev amalgam-plugin-sm; do
@@ -73,8 +73,8 @@ build_client() {
     ) || die "no program can be built with libamalgam-dev"
 }
 
-# Usage: check_pages <folder> <package>; the folder has what the package puts into the file system. What pages link
-# to is there, as it is named there, and so are the site and a manual page.
+# Usage: check_pages <folder> <package>; <folder> has the files of the package. Checks that the targets of all links of
+# the pages, the site and a manual page are there.
 check_pages() {
     local file
     bash tests/docs/check.sh links "$1/usr/share/doc/$2" || die "pages of $2 link to nothing"
@@ -99,7 +99,7 @@ build_rpm() {
     mkdir -p "$work/rpm/SOURCES"
     tar -C "$work" -czf "$work/rpm/SOURCES/amalgam-$version.tar.gz" "amalgam-$version"
     rm -rf "$source"
-    # The names of what it needs are those of RPM distributions, which are not looked at here.
+    # The required packages have names of RPM distributions, which this machine cannot resolve.
     rpmbuild --nodeps --define "_topdir $work/rpm" --define "debug_package %{nil}" \
         --define "_smp_mflags -j$jobs" -ba packaging/rpm/amalgam.spec >"$work/rpm.log" 2>&1 || {
         tail -n 40 "$work/rpm.log"

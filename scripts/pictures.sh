@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Draws docs/pictures/*.dot, beside each an SVG of the same name, which is committed too, so that pages of
-# forges show it:
-#     scripts/pictures.sh             draws those whose text has changed, installs Graphviz if it is missing
+# Draws each docs/pictures/*.dot as an SVG of the same name. The SVGs are committed, so that forges show
+# them in pages:
+#     scripts/pictures.sh             draws the pictures whose text has changed, installs Graphviz if it is missing
 #     scripts/pictures.sh --all       draws all of them anew
-#     scripts/pictures.sh --check     fails when one is not of the current text, or is drawn with a warning
-# An SVG says by sums of which text it is, and what was drawn. Versions of Graphviz place the same text differently, so
-# that --check compares words and shapes with those that it draws now; without Graphviz it compares sums alone.
+#     scripts/pictures.sh --check     fails if an SVG is older than its text, or is drawn with a warning
+# An SVG contains checksums of its text and of itself. Versions of Graphviz place the same text differently, so
+# --check compares words and shapes with a new drawing; without Graphviz it compares the checksums only.
 . "$(dirname "$0")/lib.sh"
 
 pictures=docs/pictures
@@ -33,7 +33,7 @@ sum_of() {
     sha256sum <"$1" | cut -c 1-64
 }
 
-# Usage: sums_of <text> <SVG>; the line in which the SVG has them. It is no part of what the second is of.
+# Usage: sums_of <text> <SVG>; prints the checksum line of the SVG. The second sum covers the SVG without this line.
 sums_of() {
     echo "<!-- $(basename "$1"), sha256 $(sum_of "$1"), drawn $(grep -v '^<!-- ' "$2" | sha256sum | cut -c 1-64) -->"
 }
@@ -44,14 +44,14 @@ is_current() {
     [ -e "$picture" ] && grep -qxF "$(sums_of "$1" "$picture")" "$picture"
 }
 
-# Usage: elements <SVG>; its words, and how many there are of each shape and of each colour.
+# Usage: elements <SVG>; prints its words, and the number of each shape and of each colour.
 elements() {
     sed -nE 's/^<text .*>(.*)<\/text>$/\1/p' "$1" | sort
     grep -oE '<(polygon|polyline|path|ellipse|g) |(fill|stroke)="#[0-9a-f]+"' "$1" | sort | uniq -c
 }
 
-# Usage: draw <text> <SVG>; an error or a warning of Graphviz ends it. Names of nodes, which a browser
-# would show as tool tips, are left out, as is what says when and by what it was drawn.
+# Usage: draw <text> <SVG>; dies at an error or a warning of Graphviz. Removes the names of nodes, which a
+# browser would show as tool tips, and the comments with the version of Graphviz.
 draw() {
     local warnings
     warnings=$(mktemp)
@@ -81,7 +81,7 @@ check() {
             failed=1
         }
     done
-    # Those of performance are drawn from its data: scripts/compare.sh.
+    # scripts/compare.sh draws the pictures of performance from their data.
     for picture in "$pictures"/*.svg; do
         [[ $picture == */performance-*.svg ]] || [ -e "${picture%.svg}.dot" ] || {
             echo "FAIL: $picture has no text that it is drawn from" >&2

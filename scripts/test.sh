@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs what is missing, builds, and runs every test; the stages can be chosen:
+# Installs missing packages, builds, and runs every test; arguments choose stages:
 #     scripts/test.sh [format] [docs] [gcc] [release] [clang] [asan] [tsan] [fuzz] [packages] [verbs]
-# Without arguments all but verbs, which takes virtual machines.
+# The default is all stages but verbs, which needs virtual machines.
 . "$(dirname "$0")/lib.sh"
 
 main() {
@@ -56,7 +56,7 @@ run_stage() {
     release) release || result=FAILED ;;
     fuzz) fuzz || result=FAILED ;;
     verbs) verbs || result=FAILED ;;
-    # Packages of the debug information are half of the time, and nothing here looks at them.
+    # Packages of debug information take half of the time, and no check uses them.
     packages) DEB_BUILD_OPTIONS=noautodbgsym scripts/packages.sh || result=FAILED ;;
     *) build_and_test "$1" || result=FAILED ;;
     esac
@@ -64,7 +64,7 @@ run_stage() {
     [ "$result" != FAILED ]
 }
 
-# The site, without a warning, and what needs no build of the tests of the documentation.
+# Makes the site without a warning, and runs the tests of the documentation that need no build.
 docs() {
     local check
     scripts/docs.sh || return 1
@@ -73,14 +73,14 @@ docs() {
     done
 }
 
-# What the README shows first, built without a warning: at -O3 the compiler sees what it does not see in
-# the builds that are tested. By itself it lets warnings pass, for other compilers have others.
+# Builds the preset that the README installs with warnings as errors: -O3 finds warnings that the tested builds do
+# not have. The preset itself lets warnings pass, because other compilers have other warnings.
 release() {
     scripts/demo.sh -DAMALGAM_WERROR=ON
 }
 
-# Each target for half a minute, beginning with the corpus that is kept; several share a processor. Sets
-# counts of the caller.
+# Runs each target for half a minute, starting with the kept corpus; several share a processor. Sets counts of
+# the caller.
 fuzz() {
     local out="build/fuzz.out" status=0
     mkdir -p build
@@ -91,8 +91,8 @@ fuzz() {
     return $status
 }
 
-# RPCs, bulk data, copies and a few suites over an RDMA device in software. Sets counts of the caller,
-# and its result where this machine cannot.
+# Runs RPCs, bulk data, copies and a few suites over an RDMA device in software. Sets counts of the caller,
+# and result where this machine cannot run them.
 verbs() {
     local out="build/verbs.out" status=0
     mkdir -p build
@@ -143,9 +143,9 @@ build_and_test() {
     return $status
 }
 
-# Usage: run_again <preset> <how many failed> [wrapper]; what failed beside other tests runs once
-# more, alone: a machine that others use can be too slow for one test, but not for many. Sets
-# unstable of the caller to the names of those that pass then; they stay in the summary.
+# Usage: run_again <preset> <number of failed tests> [wrapper]; runs one or two failed tests once more, alone: a
+# busy machine can be too slow for one test, but not for many. Sets unstable of the caller to the names of
+# those that pass then; the summary lists them.
 run_again() {
     local preset=$1 count=$2 names
     shift 2
@@ -165,14 +165,14 @@ without_address_randomization() {
     echo setarch -R
 }
 
-# Each process that opens a fabric of libfabric's has its verbs provider read all symbols of the kernel
-# twice, a fifth of a second: a third of the time of all tests over ofi+tcp. They are not shown any.
+# libfabric's verbs provider reads all kernel symbols twice in each process that opens a fabric. That takes a
+# fifth of a second, a third of the time of all tests over ofi+tcp, so the symbols are hidden.
 without_kernel_symbols() {
     unshare --mount scripts/hidden.sh true 2>/dev/null || return 0
     echo unshare --mount scripts/hidden.sh
 }
 
-# Usage: show_skipped <ctest's log>; what was left out, and the line that says why.
+# Usage: show_skipped <ctest's log>; prints each skipped test with its reason.
 show_skipped() {
     awk '
         / Testing: / { test = $NF }
@@ -181,7 +181,7 @@ show_skipped() {
     ' "$1" | sort -u
 }
 
-# Usage: test_findings <preset> <ctest's log>; what each failed test said of it, and its last line.
+# Usage: test_findings <preset> <ctest's log>; prints the failure lines and the last line of each failed test.
 test_findings() {
     awk -v preset="$1" '
         / Testing: / { test = $NF; said = ""; count = 0 }
@@ -212,7 +212,7 @@ check_shared_memory() {
     echo "/dev/shm is as before"
 }
 
-# Usage: is_in_use <name in /dev/shm>; by a living process of another tree than this one.
+# Usage: is_in_use <name in /dev/shm>; true if a living process of another tree uses it.
 is_in_use() {
     local pid program
     pid=$(sed -nE 's/^amalgam-[a-z]+\.[0-9]+\.([0-9]+).*/\1/p' <<<"$1")

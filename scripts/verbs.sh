@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Runs what the gcc stage built over soft RoCE, an RDMA device in software that Debian's kernel has,
-# in virtual machines that are made once and kept in build/verbs:
+# Runs the programs of the gcc build over soft RoCE, an RDMA device in software of Debian's kernel, in
+# virtual machines that are made once and kept in build/verbs:
 #     scripts/verbs.sh [smoke] [some] [select] [two] [conformance] [soak]
-#     scripts/verbs.sh check            says why not, on a machine that cannot
-#     scripts/verbs.sh run COMMAND      in a guest, from the root of this tree
-# FABRICS names others than ofi+verbs ucx+rc ucx+ud ucx+all, PRESET another build than gcc, and
-# ACCELERATOR=tcg takes plain emulation where there is KVM.
+#     scripts/verbs.sh check            prints the reason if this machine cannot run the guests
+#     scripts/verbs.sh run COMMAND      runs COMMAND in a guest, in the top folder of this tree
+# FABRICS replaces ofi+verbs ucx+rc ucx+ud ucx+all, PRESET replaces the build gcc, and ACCELERATOR=tcg
+# emulates even where KVM is available.
 . "$(dirname "$0")/lib.sh"
 
 fabrics=${FABRICS:-ofi+verbs ucx+rc ucx+ud ucx+all}
@@ -14,7 +14,7 @@ build="$root/build/${PRESET:-gcc}"
 work="$root/build/verbs"
 suite=bookworm
 
-# What our programs are linked with, what makes the device, and little else.
+# The libraries of our programs, the tools that make the device, and little else.
 packages=bash,coreutils,diffutils,grep,sed,gawk,mount,hostname,procps,kmod,util-linux,iproute2,rdma-core
 packages+=,ibverbs-providers,ibverbs-utils,libfabric1,libucx0,libcmocka0,libjson-c5,libsodium23
 packages+=,libxxhash0,libhwloc15,linux-image-amd64
@@ -66,7 +66,7 @@ main() {
     [ $failed -eq 0 ] || die "$failed of the jobs failed, see above"
 }
 
-# Prints why this machine cannot run the guests, where it cannot.
+# Prints the reason if this machine cannot run the guests.
 check() {
     if [ "$(uname -m)" != x86_64 ]; then
         echo "the guests are of x86_64, this machine is of $(uname -m)"
@@ -82,7 +82,7 @@ check() {
     return 1
 }
 
-# Kernel and root of the guests: an archive that the kernel unpacks into memory.
+# Makes the guests' kernel and root file system: an archive that the kernel unpacks into memory.
 make_image() {
     local stamp release file count=100
     stamp="$suite $packages $modules $(sha256sum <scripts/verbs/init.sh)"
@@ -100,7 +100,7 @@ make_image() {
     modules_of "$release" | while read -r file; do
         cp "$file" "$work/root/modules/$((count++))-$(basename "$file")"
     done
-    # What the installation of its package does, by the system of alternatives.
+    # Installing the package would make this link, by the system of alternatives.
     ln -s libpsm1/libpsm_infinipath.so.1.16 "$work/root/usr/lib/libpsm_infinipath.so.1"
     rm -rf "$work"/root/{boot,lib/modules,usr/share,var/lib,var/cache}
     install -m 755 scripts/verbs/init.sh "$work/root/init"
@@ -110,7 +110,7 @@ make_image() {
     echo "$stamp" >"$work/stamp"
 }
 
-# Usage: modules_of <release>; in the order in which they need each other.
+# Usage: modules_of <release>; prints the modules in the order of their dependencies.
 modules_of() {
     local module
     for module in $modules; do
@@ -118,7 +118,7 @@ modules_of() {
     done | sed -nE 's/^insmod ([^ ]*) .*/\1/p' | awk '!seen[$0]++'
 }
 
-# A /dev/kvm may be there and yet start no kernel, so a guest tries.
+# /dev/kvm may exist and still start no kernel, so a guest is tried.
 choose_accelerator() {
     accelerator=${ACCELERATOR:-}
     [ -z "$accelerator" ] || return 0
@@ -139,7 +139,7 @@ run_job() {
     wait_guest 1
 }
 
-# Usage: run_two <seconds>; the second guest has the targets.
+# Usage: run_two <seconds>; runs two guests, the targets in the second.
 run_two() {
     local socket="$work/network" status=0
     rm -rf "$socket" "$work"/exchange/two.*
@@ -167,7 +167,7 @@ net.ifnames=0 tree=$root build=$build host=$number job=$4 fabrics=${fabrics// /,
     guests[number]=$!
 }
 
-# Usage: wait_guest <number>; prints what its job said.
+# Usage: wait_guest <number>; prints the output of its job.
 wait_guest() {
     local out="$work/exchange/$1.out" status="$work/exchange/$1.status"
     wait "${guests[$1]}" || true

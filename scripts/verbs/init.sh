@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The first process of a guest of scripts/verbs.sh: makes an RDMA device over the network card and
-# the host's tree visible, runs the job and switches the machine off.
+# The first process of a guest of scripts/verbs.sh: makes an RDMA device over the network card, mounts the
+# host's tree, runs the job and switches the machine off.
 
 main() {
     export HOME=/root PATH=/usr/sbin:/usr/bin LC_ALL=C
@@ -22,7 +22,7 @@ main() {
     sleep 60
 }
 
-# In the order in which they need each other.
+# The modules are in the order of their dependencies.
 load_modules() {
     local module
     for module in /modules/*.ko; do
@@ -40,10 +40,10 @@ read_command_line() {
     done
 }
 
-# The device takes frames of 4 KiB, if the network does.
+# The device uses frames of 4 KiB if the network allows them.
 make_device() {
     hostname "amalgam$host"
-    # librdmacm asks for the host's own address by its name.
+    # librdmacm resolves the host's own name.
     printf '127.0.0.1 localhost\n10.7.0.1 amalgam1\n10.7.0.2 amalgam2\n' >/etc/hosts
     echo 'hosts: files' >/etc/nsswitch.conf
     ip link set lo up

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What a guest of scripts/verbs.sh does: checks, each with a line that says how it went.
-# Usage: job.sh <job>, with tree, build, host and fabrics of the guest's first process.
+# The job of a guest of scripts/verbs.sh: checks, each with a line for its result.
+# Usage: job.sh <job>; needs tree, build, host and fabrics from the guest's first process.
 
 set -u
 failures=0
@@ -38,7 +38,7 @@ check() {
     esac
 }
 
-# Usage: fails <command>...; true when the command fails by itself.
+# Usage: fails <command>...; true if the command fails by itself.
 fails() {
     "$@"
     [ $? -eq 1 ]
@@ -57,7 +57,7 @@ job_smoke() {
     esac
 }
 
-# UCX's own thread is told of the device; what it says is nothing for the standard output.
+# UCX's own thread prints events of the device, which do not belong to the standard output.
 stays_silent() {
     local pid
     hg_perf rpc --listen --init "$1" >/tmp/said 2>/tmp/log &
@@ -73,7 +73,7 @@ stays_silent() {
 }
 export -f stays_silent
 
-# libfabric takes another address for one that its device does not have, and lists what it cannot open.
+# libfabric replaces an address that its device does not have by another one, and lists providers that it cannot open.
 check_addresses() {
     check "ofi+verbs at an address of the device" 20 listens 10.7.0.1:7010
     check "ofi+verbs at an address of another one" 20 fails hg_info --listen --init ofi+verbs://127.0.0.1:7010
@@ -88,7 +88,7 @@ listens() {
     hg_info --listen --init "ofi+verbs://$1" | tee /tmp/listens && grep -q "$1" /tmp/listens
 }
 
-# Usage: tells_absence <fabric> <place where nobody is>
+# Usage: tells_absence <fabric> <address where no process listens>
 tells_absence() {
     hg_perf rpc --target "$1://$2" --init "$1" --seconds 50 2>&1 | tee /tmp/absence
     grep -q 'an RPC failed: HG_HOSTUNREACH' /tmp/absence && ! grep 'killed by signal' /tmp/absence
@@ -108,7 +108,7 @@ is_described() {
 }
 export -f listens tells_absence offers_no names_addresses is_described
 
-# Usage: copy <fabric>; a file of several pieces, to another process.
+# Usage: copy <fabric>; copies a file of several pieces to another process.
 copy() {
     head -c 9000001 /dev/urandom >/tmp/source
     rm -f /tmp/destination
@@ -127,7 +127,7 @@ job_some() {
 job_select() {
     run_tests "$1" transport/test_transport_{addresses,contexts,messages,rma,cancel,death} \
         hg/test_hg_{forward,revoked} bulk/test_bulk_{transfer,wire} integration/test_integration_kill
-    # What a user's 0 would bring back: a crash while an endpoint closes.
+    # A 0 from the user would cause a crash while an endpoint closes.
     [ "$1" != ofi+verbs ] ||
         FI_OFI_RXM_USE_SRX=0 check "$1 integration_kill without shared receives" 300 \
             env AMALGAM_TEST_INIT="$1" "$build/tests/integration/test_integration_kill"
@@ -153,7 +153,7 @@ job_soak() {
         --rpcs=100000 --bulks=10000 --kills=10 --seed=7 --seconds=0 "$1"
 }
 
-# The side of two nodes that calls. What is written to the exchange is what the other side waits for.
+# The origin's side of two nodes. The other side waits for the files that this one writes to the exchange.
 job_two_origins() {
     local address
     await "/exchange/two.address.$1" || return
@@ -177,7 +177,7 @@ copy_to() {
     await "/exchange/two.done.$1"
 }
 
-# The other side: targets, the first of which is killed while it is called.
+# The other side has the targets; the first is killed while it is called.
 job_two_targets() {
     local pid
     hg_perf rpc --listen --init "$1" >/tmp/address 2>/tmp/log &
@@ -199,7 +199,7 @@ job_two_targets() {
     echo done >"/exchange/two.done.$1"
 }
 
-# Usage: publish <file>; the address that a target has printed.
+# Usage: publish <file>; publishes the address that a target has printed.
 publish() {
     local tries
     for ((tries = 0; tries < 600; tries++)); do
@@ -211,7 +211,7 @@ publish() {
     : >/tmp/address
 }
 
-# Usage: await <file>; in this shell, which counts the failure.
+# Usage: await <file>; runs in this shell, which counts the failure.
 await() {
     local tries
     for ((tries = 0; tries < 1800; tries++)); do
