@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The target's side of HELLO: an offer is kept, and the answer sent as the response. It says
- * nothing of the key to who has not got it, and costs a few scalar multiplications, so it is made
- * in HG_Trigger(), where handlers run.
+ * The target's side of HELLO: keep an offer, and respond with a HELLO_ACK. That reveals nothing
+ * about the key to a peer without it. It costs a few scalar multiplications, so it is made in
+ * HG_Trigger(), where handlers run.
  */
 #include "hg/answer.h"
 
@@ -26,7 +26,7 @@ void hg_answer_run(struct hg_completion *completion)
     hg_respond_error(handle, ret);
 }
 
-/* Write the answer into the handle's response. */
+/* Write the HELLO_ACK into the handle's response. */
 static hg_return_t answer_make(struct hg_handle *handle)
 {
     const struct hg_rpc_class *rpc_class = hg_rpc_class(handle->info.hg_class);
@@ -35,7 +35,7 @@ static hg_return_t answer_make(struct hg_handle *handle)
     hg_return_t ret = HG_SUCCESS;
     struct hg_hello_ack ack;
     struct hg_hello hello;
-    uint32_t count = 0;
+    uint32_t count;
     uint64_t id;
 
     if (in->used != sizeof(hello)) {
@@ -59,8 +59,7 @@ static hg_return_t answer_make(struct hg_handle *handle)
     for (uint32_t i = 0; i < count && ret == HG_SUCCESS; i++)
         ret = answer_offer(handle, &hello, id | i, &keys[i]);
     kit_auth_wipe(keys, sizeof(keys));
-    handle->deferred_payload =
-        offsetof(struct hg_hello_ack, proof) + count * sizeof(struct hg_hello_proof);
+    handle->deferred_payload = HG_HELLO_ACK_FIXED + count * sizeof(struct hg_hello_proof);
     memcpy(out->buf + hg_msg_payload_offset(out, HG_CORE_HEADER_HELLO), &ack,
            handle->deferred_payload);
     return ret;

@@ -5,7 +5,7 @@
 
 #include "hg/handle.h"
 
-/* Answer the HELLO that a handle has received; the completion that hg_recv_dispatch() queues. */
+/* Answers the HELLO that a handle has received; the `run` of the completion that is queued then. */
 void hg_answer_run(struct hg_completion *completion);
 
 #endif /* HG_ANSWER_H */

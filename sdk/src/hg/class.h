@@ -65,9 +65,9 @@ struct hg_rpc_class {
     void (*data_free)(void *);
     hg_peer_lost_cb_t peer_lost;
     void *peer_lost_arg;
-    bool has_key;                 /* whoever proves it */
-    _Atomic bool has_told_of_key; /* the log, that a peer may ask for one, and there is none */
-    pthread_mutex_t self_lock;    /* of hg_handle.peer and other_end, in RPCs to the own address */
+    bool has_key;                   /* whoever proves it */
+    _Atomic bool has_warned_of_key; /* the log has the warning that a peer may need a key */
+    pthread_mutex_t self_lock; /* of hg_handle.peer and other_end, in RPCs to the own address */
 };
 
 /* Every class is one of the RPC layer's. */

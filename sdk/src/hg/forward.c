@@ -2,11 +2,11 @@
 /*
  * The origin's side of an RPC: send the request, receive the response, complete.
  *
- * Two parts have to end: the send, and unless the RPC is one-way the receive, which is posted
- * first. The last part to end queues the completion. The receive's tag holds the handle's slot,
- * which no other handle of the context has, and a generation that changes with each use (see
- * generation.c), so that the response to a use that was cancelled matches no receive; the cookie
- * continues the generation where the tag's bits end.
+ * The operation has two parts: the send and, unless the RPC is one-way, the receive, which is
+ * posted first. The last part to end queues the completion. The tag of the receive holds the
+ * handle's slot, which is unique in the context, and the low bits of a generation that changes with
+ * each use (see generation.c), so that the response to a cancelled use matches no receive. The
+ * cookie holds the next bits of the generation.
  */
 #include "hg/forward.h"
 
@@ -100,7 +100,7 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
         ret = hg_forward_start(handle, payload, flags, &is_draining);
     }
     if (util_likely(ret == HG_SUCCESS))
-        return ret; /* from here on the handle may be in other hands */
+        return ret; /* another thread may use the handle already */
     HG_PROBE2(forward__done, handle, ret);
     if (is_draining)
         return ret; /* likewise */
@@ -135,7 +135,6 @@ hg_return_t UTIL_COLD hg_forward_hello(struct hg_handle *handle, hg_cb_t callbac
     return ret;
 }
 
-/* What each operation starts with. */
 static UTIL_ALWAYS_INLINE void hg_forward_begin(struct hg_handle *handle, hg_cb_t callback,
                                                 void *arg)
 {
@@ -168,8 +167,8 @@ static inline void hg_forward_end(struct hg_handle *handle)
 }
 
 /*
- * The timer ran while it waited. It must not fire while messages are posted: it would look for
- * them.
+ * The timer was armed while the forward waited. It is disarmed first, because it cancels messages
+ * and so must not fire while they are being posted.
  */
 void UTIL_COLD hg_forward_start_deferred(struct hg_handle *handle)
 {
@@ -195,7 +194,7 @@ void UTIL_COLD hg_forward_start_deferred(struct hg_handle *handle)
     ret = hg_forward_start(handle, handle->deferred_payload, handle->deferred_flags, &is_draining);
     if (ret == HG_SUCCESS)
         return;
-    /* Nothing was posted. */
+    /* Nothing is posted, so the only part of the operation ends here. */
     if (ret == HG_AGAIN)
         handle->is_refused = true;
     else
@@ -220,7 +219,10 @@ static void hg_forward_run_deferred(struct hg_completion *completion)
     atomic_fetch_sub(&hg_rpc_context(context)->deferred_count, 1);
 }
 
-/* A send was refused, but its receive is posted: the operation ends, or waits, when that did. */
+/*
+ * The transport did not accept a send, but the receive is posted: the operation ends, or is queued
+ * again, when the receive has ended.
+ */
 static hg_return_t UTIL_COLD hg_forward_refused_deferred(struct hg_handle *handle, hg_return_t ret)
 {
     if (ret == HG_AGAIN)
@@ -271,8 +273,8 @@ static hg_return_t hg_forward_check(const struct hg_handle *handle)
 }
 
 /*
- * The address has left the handle's path. A program that has a pointer to the request may use it
- * still: it has to reset the handle.
+ * The address has moved to another path. The handle stays on its path if the program has a pointer
+ * to the request's buffer, which the move would free: then the program has to call HG_Reset().
  */
 static hg_return_t hg_forward_switch_path(struct hg_handle *handle)
 {
@@ -281,7 +283,7 @@ static hg_return_t hg_forward_switch_path(struct hg_handle *handle)
     return hg_handle_set_path(handle, hg_addr_get_path(handle->info.addr));
 }
 
-/* What the transport said of a message: a peer that is gone from shared memory may be back. */
+/* An unreachable peer may have been restarted: ask for a new session, and leave shared memory. */
 static void hg_forward_failed(struct hg_handle *handle, na_return_t na_return)
 {
     if (na_return == NA_HOSTUNREACH && handle->session != NULL)
@@ -290,7 +292,10 @@ static void hg_forward_failed(struct hg_handle *handle, na_return_t na_return)
         hg_auto_sm_lost(handle->info.addr);
 }
 
-/* Post and send. On failure nothing is left behind, or *is_draining_p is set. */
+/*
+ * Post the receive and send the request. After an error nothing is posted, or *is_draining_p is set
+ * and the receive still has to end.
+ */
 static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload,
                                                        uint8_t flags, bool *is_draining_p)
 {
@@ -317,7 +322,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle,
         if (ret != HG_SUCCESS)
             return ret;
         hg_count(&context->counters.req_extra);
-        is_answered = true; /* if only by an acknowledgement */
+        is_answered = true; /* by the acknowledgement at least */
     }
     size = hg_header_write_request(handle, flags, payload);
 
@@ -328,7 +333,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle,
         ret = hg_forward_post(handle);
         if (ret != HG_SUCCESS)
             return ret;
-        /* A cancel that came before had no receive to cancel. */
+        /* A cancel by another thread found no receive if it came before. */
         if (util_unlikely(atomic_load(&handle->is_canceled))) {
             hg_forward_cancel_start(handle);
             if (deadline_ms != 0)
@@ -352,14 +357,14 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle,
     if (util_unlikely(deadline_ms != 0) && (ret == HG_SUCCESS || is_answered))
         hg_deadline_started(handle);
     /*
-     * The send may have completed, or have to be continued; and who wakes now polls when the
-     * response comes.
+     * The send may already have completed or need another poll, and a thread woken now is polling
+     * when the response arrives.
      */
     hg_context_wake(context);
     return ret;
 }
 
-/* Cancelled before the request was sent: only the receive has to end. */
+/* The forward was cancelled before its request was sent: only the receive has to end. */
 static void hg_forward_cancel_start(struct hg_handle *handle)
 {
     hg_handle_set_error(handle, HG_CANCELED);
@@ -404,7 +409,10 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_send(struct hg_handle *handle, 
     return hg_return_from_na(na_return);
 }
 
-/* Counted before, because the handle may be in other hands once it is sent. */
+/*
+ * The request is counted before it is sent, because another thread may use the handle afterwards:
+ * take that back.
+ */
 static void UTIL_COLD hg_forward_uncount(struct hg_handle *handle, size_t size)
 {
     hg_count_own_add(&handle->req_count[handle->path], UINT64_MAX);
@@ -413,7 +421,7 @@ static void UTIL_COLD hg_forward_uncount(struct hg_handle *handle, size_t size)
         hg_count_add(&handle->info.context->counters.req_extra, UINT64_MAX);
 }
 
-/* The request could not be sent, but its receive is posted: take that back without a callback. */
+/* The request was not sent, but its receive is posted: cancel that, without a callback. */
 static void hg_forward_drain(struct hg_handle *handle)
 {
     hg_context_op_begin(handle->info.context);
@@ -452,7 +460,7 @@ static void hg_forward_sent(const struct na_cb_info *info)
             hg_count(&handle->info.context->counters.send_error);
         hg_forward_failed(handle, info->ret);
         hg_handle_set_error(handle, hg_return_from_na(info->ret));
-        /* No response will come. If none was expected this finds nothing to cancel. */
+        /* No response will come. For a one-way RPC there is no receive to cancel. */
         (void) hg_handle_cancel_msg(handle, &handle->out);
     }
     hg_forward_part_done(handle);
@@ -480,8 +488,8 @@ static void hg_forward_received(const struct na_cb_info *info)
 }
 
 /*
- * Look at a response. False if this part of the operation goes on: the right response, or the rest
- * of this one, is still to come.
+ * Process a response. Returns false if the receive part of the operation has not ended: it waits
+ * for another response, or for the output to be fetched.
  */
 static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t *ret_p)
 {
@@ -518,8 +526,8 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
 }
 
 /*
- * The target has sent no output. A refusal for want of a key has no mark of its own: a handler
- * may have returned the same.
+ * The response has no output. HG_PERMISSION may mean that the target has a key and we have none, or
+ * that its handler returned it.
  */
 static void UTIL_COLD hg_forward_no_output(struct hg_handle *handle, hg_return_t ret)
 {
@@ -528,7 +536,7 @@ static void UTIL_COLD hg_forward_no_output(struct hg_handle *handle, hg_return_t
     handle->out.has_payload = false;
     if (ret != HG_PERMISSION || rpc_class->has_key)
         return;
-    HG_LOG_WRITE(atomic_exchange_explicit(&rpc_class->has_told_of_key, true, memory_order_relaxed)
+    HG_LOG_WRITE(atomic_exchange_explicit(&rpc_class->has_warned_of_key, true, memory_order_relaxed)
                      ? NA_LOG_LEVEL_DEBUG
                      : NA_LOG_LEVEL_WARNING,
                  "a peer refused RPC %#" PRIx64
@@ -537,7 +545,10 @@ static void UTIL_COLD hg_forward_no_output(struct hg_handle *handle, hg_return_t
                  handle->info.id);
 }
 
-/* A response that is not taken. One that is sealed, or late, ends nothing. False: as above. */
+/*
+ * A response was refused. One that is sealed for another request, or late, does not end the receive
+ * part: then this returns false.
+ */
 static bool UTIL_COLD hg_forward_refuse(struct hg_handle *handle,
                                         const struct hg_core_header_response *header,
                                         hg_return_t *ret_p)
@@ -559,7 +570,10 @@ static bool UTIL_COLD hg_forward_refuse(struct hg_handle *handle,
     return true;
 }
 
-/* Under the lock a cancel or the end of the deadline finds the receive posted or not at all. */
+/*
+ * The lock orders this with a cancel or a deadline: either that cancels the receive, or this sees
+ * is_canceled and does not post it.
+ */
 static hg_return_t hg_forward_post_again(struct hg_handle *handle)
 {
     hg_return_t ret = HG_CANCELED;
@@ -575,7 +589,7 @@ static hg_return_t hg_forward_post_again(struct hg_handle *handle)
     return ret;
 }
 
-/* The output that did not fit the response is here, or will not come. */
+/* The fetch of a large output ended. */
 static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
 {
     hg_control_send_ack(handle, ret);
@@ -590,7 +604,7 @@ static hg_return_t hg_forward_cancel(struct hg_handle *handle)
 {
     hg_return_t ret;
 
-    /* The flag is for a thread that starts a part of the operation after it was looked for here. */
+    /* A thread that starts a part of the operation later than the checks below sees the flag. */
     atomic_store(&handle->is_canceled, true);
     if (hg_loopback_applies(handle)) {
         hg_loopback_cancel(handle);
@@ -601,7 +615,7 @@ static hg_return_t hg_forward_cancel(struct hg_handle *handle)
     ret = hg_handle_cancel_msg(handle, &handle->out);
     (void) hg_handle_cancel_msg(handle, &handle->in);
     hg_overflow_cancel(handle);
-    /* A thread that sleeps has to see to what ended. */
+    /* A sleeping thread has to poll for what was cancelled. */
     hg_context_wake(handle->info.context);
     return ret;
 }

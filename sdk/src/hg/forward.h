@@ -5,10 +5,10 @@
 
 #include "hg/handle.h"
 
-/* What the pools of origins' handles are given. */
+/* The kind of origins' handles, for their pools. */
 extern UTIL_HIDDEN const struct hg_handle_kind hg_forward_kind;
 
-/* Forward a HELLO, whose payload is in the request; the callback finds the answer's. */
+/* Forward a HELLO whose payload is in the request; the callback reads the HELLO_ACK. */
 hg_return_t hg_forward_hello(struct hg_handle *handle, hg_cb_t callback, void *arg, size_t payload);
 
 /* Start a deferred forward, in this thread or in the next HG_Trigger() of its context. */

@@ -111,10 +111,10 @@ struct hg_handle {
     const struct hg_handle_kind *kind;
     struct hg_session *session; /* of the request; NULL: it is not sealed, or not looked at yet */
     uint64_t number;            /* of the request in the session */
-    _Atomic(struct hg_remote_context *) remote; /* whose session a forward waits for */
-    uint32_t slot;               /* number among the origin's handles of the context */
-    uint64_t generation;         /* of the origin's handle: its use, see generation.c */
-    struct hg_stale_tags *stale; /* NULL: all were answered */
+    _Atomic(struct hg_remote_conn *) remote; /* whose session the forward waits for */
+    uint32_t slot;                           /* number among the origin's handles of the context */
+    uint64_t generation;                     /* of the origin's handle: its use, see generation.c */
+    struct hg_stale_tags *stale;             /* NULL: all were answered */
     struct hg_timer timer;
     uint64_t end_ns;        /* of the time of an operation with a deadline */
     struct hg_handle *peer; /* other side of a request to the own address; under the class's lock */

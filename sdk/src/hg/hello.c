@@ -6,14 +6,11 @@
 #define HELLO_LABEL "amalgam hg HELLO 1"
 #define ACK_LABEL   "amalgam hg HELLO_ACK 1"
 
-/* What an answer says beside its proofs. */
-#define ACK_SAID offsetof(struct hg_hello_ack, proof)
-
 static void digests_make(const struct hg_hello *hello, const struct hg_hello_ack *ack,
                          uint8_t hello_digest[KIT_AUTH_KEY], uint8_t ack_digest[KIT_AUTH_KEY]);
 
 _Static_assert(sizeof(struct hg_hello) == 48, "wire format");
-_Static_assert(ACK_SAID == 24 && sizeof(struct hg_hello_ack) == 120, "wire format");
+_Static_assert(HG_HELLO_ACK_FIXED == 24 && sizeof(struct hg_hello_ack) == 120, "wire format");
 
 uint32_t hg_hello_answer(struct kit_auth_secret *const secrets[HG_HELLO_KEYS],
                          const struct hg_hello *hello, struct hg_hello_ack *ack,
@@ -31,7 +28,7 @@ uint32_t hg_hello_answer(struct kit_auth_secret *const secrets[HG_HELLO_KEYS],
         if (!kit_auth_exchange_end(&exchange, hello->share, ack_digest, hello_digest, &keys[i]))
             break;
         memcpy(proof->share, exchange.share, sizeof(proof->share));
-        kit_auth_code(proof->code, keys[i].confirm_own, KIT_AUTH_KEY, ack, ACK_SAID);
+        kit_auth_code(proof->code, keys[i].confirm_own, KIT_AUTH_KEY, ack, HG_HELLO_ACK_FIXED);
     }
     kit_auth_wipe(&exchange, sizeof(exchange));
     return count;
@@ -47,7 +44,7 @@ uint32_t hg_hello_end(const struct kit_auth_exchange *exchange, const struct hg_
     for (i = 0; i < proofs; i++) {
         if (!kit_auth_exchange_end(exchange, ack->proof[i].share, hello_digest, ack_digest, keys))
             continue;
-        kit_auth_code(code, keys->confirm_their, KIT_AUTH_KEY, ack, ACK_SAID);
+        kit_auth_code(code, keys->confirm_their, KIT_AUTH_KEY, ack, HG_HELLO_ACK_FIXED);
         if (kit_auth_code_is_equal(code, ack->proof[i].code))
             break;
     }
@@ -59,5 +56,5 @@ static void digests_make(const struct hg_hello *hello, const struct hg_hello_ack
 {
     kit_auth_digest(hello_digest, HELLO_LABEL, sizeof(HELLO_LABEL), hello->instance,
                     sizeof(hello->instance));
-    kit_auth_digest(ack_digest, ACK_LABEL, sizeof(ACK_LABEL), ack, ACK_SAID);
+    kit_auth_digest(ack_digest, ACK_LABEL, sizeof(ACK_LABEL), ack, HG_HELLO_ACK_FIXED);
 }

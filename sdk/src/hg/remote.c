@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sessions with the peers that are called. Addresses that are equal share a remote, which has a
- * session for each pair of a context of ours and one of the peer. The first forward asks for it by
- * a HELLO, and those that come meanwhile wait in the order in which they were forwarded.
+ * The origin's side of sessions. Equal addresses share a remote, which has a connection, and in it
+ * a session, for each pair of a local context and a context of the peer. The first forward sends a
+ * HELLO; forwards that start before the HELLO_ACK are queued in order.
  *
- * With two keys a HELLO is under the one that was good last, and once more under the other one if
- * the answer is under neither of the target's: one share is one guess for whoever answers.
+ * With two keys the HELLO uses the one that worked last. If the HELLO_ACK proves neither key, one
+ * more HELLO uses the other key. A HELLO has one share only, so that an impostor gets one guess of
+ * the key for each attempt.
  *
- * An answer that says that there is no session, or that the key is another one, is of anybody. So
- * it ends a forward, or an attempt to make a session, but no session: that is doubted, and goes on
- * if no other one can be made.
+ * A response that says "no such session" or "wrong key" is not sealed, and anybody can forge it. It
+ * fails a forward or an attempt to make a session, but never ends a session. The session is in
+ * doubt then, and stays in use if no new one can be made.
  */
 #include "hg/remote.h"
 
@@ -24,58 +25,56 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A context of a peer, as it is called by one of ours. */
-struct hg_remote_context {
+/* The connection from a local context to a context of a peer. */
+struct hg_remote_conn {
     struct hg_remote *remote;
     hg_context_t *context;
-    uint8_t target; /* id of the peer's */
+    uint8_t target_id; /* of the peer's context */
 
-    /* Under the remote's lock. */
-    struct hg_remote_context *next;
-    struct hg_session *session; /* NULL: none yet */
-    bool is_doubted;
-    bool is_calling; /* a HELLO is on its way, or about to be */
-    bool is_stalled; /* the transport had no resources; the next poll tries again */
-    bool is_retried;
-    bool is_dispatching; /* a thread starts what waits */
-    bool has_turned;     /* this attempt is under both keys */
-    uint8_t key;         /* number of the one of the next HELLO */
+    /* Guarded by the remote's lock. */
+    struct hg_remote_conn *next;
+    struct hg_session *session; /* NULL: not made yet */
+    bool is_doubted;            /* the next forward asks for a new session */
+    bool is_opening;            /* a HELLO is being sent or waits for its HELLO_ACK */
+    bool is_stalled;            /* the transport had no resources; the next poll retries */
+    bool is_retried;            /* remote_retry() still has to retry it */
+    bool is_dispatching;        /* a thread starts queued forwards */
+    bool has_switched_key;      /* this attempt has used both keys */
+    uint8_t key;                /* index in hg_rpc_class.secrets, of the next HELLO */
     struct hg_handle *hello;
     struct hg_waiting waiting;
-    struct kit_auth_exchange exchange; /* of the HELLO; not under the lock */
+    struct kit_auth_exchange exchange; /* of the HELLO; not guarded by the lock */
 };
 
 struct hg_remote {
-    struct hg_addr *addr; /* a copy of the peer's */
+    struct hg_addr *addr;
     uint8_t path;
-    _Atomic uint32_t ref; /* of equal addresses, HELLOs, and threads that look at it */
-    struct hg_remote *next;
+    _Atomic uint32_t ref;   /* held by equal addresses, HELLOs, and threads that use it */
+    struct hg_remote *next; /* guarded by hg_remotes.lock */
     pthread_mutex_t lock;
-    struct hg_remote_context *contexts;
+    struct hg_remote_conn *conns;
 };
 
-static struct hg_handle *remote_take_idle(struct hg_remote *remote, const hg_context_t *context);
+static struct hg_handle *remote_take_unneeded_hello(struct hg_remote *remote,
+                                                    const hg_context_t *context);
 static struct hg_remote *remote_find(struct hg_addr *addr, uint8_t path);
 static struct hg_remote *remote_new(struct hg_addr *addr, uint8_t path);
-static struct hg_remote_context *context_find(struct hg_remote *remote,
-                                              const struct hg_handle *handle);
-static void context_free(struct hg_remote_context *to);
-static bool context_has_session(const struct hg_remote_context *to);
-static void context_age(struct hg_remote_context *to);
-static void context_add(struct hg_remote_context *to, struct hg_handle *handle, bool is_first);
-static void context_remove(struct hg_remote_context *to, struct hg_handle *handle);
-static void context_call(struct hg_remote_context *to);
-static hg_return_t context_say_hello(struct hg_remote_context *to);
-static hg_return_t context_answered(const struct hg_cb_info *info);
-static struct hg_session *context_session(struct hg_remote_context *to, struct hg_handle *handle,
-                                          hg_return_t *ret_p);
-static bool context_turn(struct hg_remote_context *to);
-static void context_called(struct hg_remote_context *to, struct hg_session *session,
-                           hg_return_t ret);
-static void context_dispatch(struct hg_remote_context *to);
-static struct hg_handle *context_take_failed(struct hg_remote_context *to);
-static void context_retry(struct hg_remote *remote, hg_context_t *context);
-static struct hg_remote *remotes_first(hg_class_t *hg_class);
+static struct hg_remote_conn *conn_find(struct hg_remote *remote, const struct hg_handle *handle);
+static void conn_free(struct hg_remote_conn *conn);
+static bool conn_has_session(const struct hg_remote_conn *conn);
+static void conn_expire_offer(struct hg_remote_conn *conn);
+static void conn_add(struct hg_remote_conn *conn, struct hg_handle *handle, bool is_first);
+static void conn_remove(struct hg_remote_conn *conn, struct hg_handle *handle);
+static void conn_open(struct hg_remote_conn *conn);
+static hg_return_t conn_send_hello(struct hg_remote_conn *conn);
+static hg_return_t conn_hello_done(const struct hg_cb_info *info);
+static struct hg_session *conn_session_new(struct hg_remote_conn *conn, struct hg_handle *handle,
+                                           hg_return_t *ret_p);
+static bool conn_switch_key(struct hg_remote_conn *conn);
+static void conn_opened(struct hg_remote_conn *conn, struct hg_session *session, hg_return_t ret);
+static void conn_dispatch(struct hg_remote_conn *conn);
+static struct hg_handle *conn_take_failed(struct hg_remote_conn *conn);
+static void remote_retry(struct hg_remote *remote, hg_context_t *context);
 static struct hg_remote *remotes_next(hg_class_t *hg_class, struct hg_remote *remote);
 
 bool UTIL_COLD hg_remote_enter(struct hg_handle *handle, size_t payload, uint8_t flags,
@@ -83,36 +82,36 @@ bool UTIL_COLD hg_remote_enter(struct hg_handle *handle, size_t payload, uint8_t
 {
     struct hg_remote *remote = remote_find(handle->info.addr, handle->path);
     hg_context_t *context = handle->info.context;
-    struct hg_remote_context *to = NULL;
+    struct hg_remote_conn *conn = NULL;
     bool is_waiting = false;
 
     *ret_p = HG_SUCCESS;
     if (remote != NULL) {
         (void) pthread_mutex_lock(&remote->lock);
-        to = context_find(remote, handle);
-        if (to != NULL)
-            context_age(to);
-        is_waiting = to != NULL && !context_has_session(to);
+        conn = conn_find(remote, handle);
+        if (conn != NULL)
+            conn_expire_offer(conn);
+        is_waiting = conn != NULL && !conn_has_session(conn);
         if (is_waiting) {
-            if (!handle->is_deferred) /* what waited for its turn has begun */
+            if (!handle->is_deferred) /* a forward that waited for its flow is deferred already */
                 hg_waiting_defer(handle, payload, flags);
-            context_add(to, handle, false);
+            conn_add(conn, handle, false);
             atomic_fetch_add(&remote->ref, 1);
-        } else if (to != NULL && handle->session != to->session) {
+        } else if (conn != NULL && handle->session != conn->session) {
             hg_session_unref(handle->session);
-            handle->session = hg_session_ref(to->session);
+            handle->session = hg_session_ref(conn->session);
         }
         (void) pthread_mutex_unlock(&remote->lock);
     }
-    if (to == NULL) {
+    if (conn == NULL) {
         HG_LOG_ERROR("cannot make a session: out of memory");
         *ret_p = HG_NOMEM;
         return true;
     }
     if (!is_waiting)
         return false;
-    hg_context_wake(context); /* for the deadline, if there is one */
-    context_dispatch(to);
+    hg_context_wake(context); /* a sleeping thread has to see a new deadline */
+    conn_dispatch(conn);
     hg_remote_unref(remote);
     return true;
 }
@@ -122,22 +121,22 @@ bool UTIL_COLD hg_remote_leave(struct hg_handle *handle)
     hg_context_t *context = handle->info.context;
     struct hg_remote *remote = remote_find(handle->info.addr, handle->path);
     const uint32_t ret = atomic_load(&handle->ret);
-    struct hg_remote_context *to = NULL;
+    struct hg_remote_conn *conn = NULL;
     bool is_refused = handle->is_refused;
 
     handle->is_refused = false;
     if (is_refused && !atomic_load(&handle->is_canceled) && remote != NULL &&
         (ret == HG_SUCCESS || ret == HG_CANCELED)) {
         (void) pthread_mutex_lock(&remote->lock);
-        to = context_find(remote, handle);
-        if (to != NULL) {
+        conn = conn_find(remote, handle);
+        if (conn != NULL) {
             atomic_store(&handle->ret, HG_SUCCESS);
-            context_add(to, handle, true);
-            to->is_stalled = true;
+            conn_add(conn, handle, true);
+            conn->is_stalled = true;
         }
         (void) pthread_mutex_unlock(&remote->lock);
     }
-    if (to != NULL) {
+    if (conn != NULL) {
         hg_context_refused_set(context, &hg_rpc_context(context)->are_remotes_stalled);
         return true;
     }
@@ -149,16 +148,16 @@ bool UTIL_COLD hg_remote_leave(struct hg_handle *handle)
 
 bool UTIL_COLD hg_remote_cancel(struct hg_handle *handle)
 {
-    struct hg_remote_context *to = atomic_load(&handle->remote);
+    struct hg_remote_conn *conn = atomic_load(&handle->remote);
     bool was_waiting;
 
-    if (to == NULL)
+    if (conn == NULL)
         return false;
-    (void) pthread_mutex_lock(&to->remote->lock);
-    was_waiting = atomic_load(&handle->remote) == to;
+    (void) pthread_mutex_lock(&conn->remote->lock);
+    was_waiting = atomic_load(&handle->remote) == conn;
     if (was_waiting)
-        context_remove(to, handle);
-    (void) pthread_mutex_unlock(&to->remote->lock);
+        conn_remove(conn, handle);
+    (void) pthread_mutex_unlock(&conn->remote->lock);
     if (!was_waiting)
         return false;
     hg_handle_set_error(handle, HG_CANCELED);
@@ -169,36 +168,35 @@ bool UTIL_COLD hg_remote_cancel(struct hg_handle *handle)
 void UTIL_COLD hg_remote_doubt(struct hg_handle *handle)
 {
     struct hg_remote *remote = remote_find(handle->info.addr, handle->path);
-    struct hg_remote_context *to;
+    struct hg_remote_conn *conn;
 
     if (remote == NULL)
         return;
     (void) pthread_mutex_lock(&remote->lock);
-    to = context_find(remote, handle);
-    if (to != NULL && to->session == handle->session)
-        to->is_doubted = true;
+    conn = conn_find(remote, handle);
+    if (conn != NULL && conn->session == handle->session)
+        conn->is_doubted = true;
     (void) pthread_mutex_unlock(&remote->lock);
 }
 
 void hg_remotes_retry(hg_context_t *context)
 {
-    struct hg_remote *remote;
+    struct hg_remote *remote = NULL;
 
     if (!hg_context_refused_clear(context, &hg_rpc_context(context)->are_remotes_stalled))
         return;
-    remote = remotes_first(context->hg_class);
-    for (; remote != NULL; remote = remotes_next(context->hg_class, remote))
-        context_retry(remote, context);
+    while ((remote = remotes_next(context->hg_class, remote)) != NULL)
+        remote_retry(remote, context);
 }
 
 void hg_remotes_cancel(hg_context_t *context)
 {
-    struct hg_remote *remote = remotes_first(context->hg_class);
+    struct hg_remote *remote = NULL;
 
-    for (; remote != NULL; remote = remotes_next(context->hg_class, remote)) {
+    while ((remote = remotes_next(context->hg_class, remote)) != NULL) {
         struct hg_handle *hello;
 
-        while ((hello = remote_take_idle(remote, context)) != NULL) {
+        while ((hello = remote_take_unneeded_hello(remote, context)) != NULL) {
             (void) HG_Cancel(hello);
             hg_handle_unref(hello);
         }
@@ -207,20 +205,20 @@ void hg_remotes_cancel(hg_context_t *context)
 
 void hg_remotes_drop(hg_context_t *context)
 {
-    struct hg_remote *remote = remotes_first(context->hg_class);
+    struct hg_remote *remote = NULL;
 
-    for (; remote != NULL; remote = remotes_next(context->hg_class, remote)) {
-        struct hg_remote_context **link = &remote->contexts;
+    while ((remote = remotes_next(context->hg_class, remote)) != NULL) {
+        struct hg_remote_conn **link = &remote->conns;
 
         (void) pthread_mutex_lock(&remote->lock);
         while (*link != NULL) {
-            struct hg_remote_context *to = *link;
+            struct hg_remote_conn *conn = *link;
 
-            if (to->context == context) {
-                *link = to->next;
-                context_free(to);
+            if (conn->context == context) {
+                *link = conn->next;
+                conn_free(conn);
             } else {
-                link = &to->next;
+                link = &conn->next;
             }
         }
         (void) pthread_mutex_unlock(&remote->lock);
@@ -243,35 +241,36 @@ void hg_remote_unref(struct hg_remote *remote)
     (void) pthread_mutex_unlock(&remotes->lock);
     if (!is_last)
         return;
-    while (remote->contexts != NULL) {
-        struct hg_remote_context *to = remote->contexts;
+    while (remote->conns != NULL) {
+        struct hg_remote_conn *conn = remote->conns;
 
-        remote->contexts = to->next;
-        context_free(to);
+        remote->conns = conn->next;
+        conn_free(conn);
     }
     (void) HG_Addr_free(remote->addr->hg_class, remote->addr);
     (void) pthread_mutex_destroy(&remote->lock);
     free(remote);
 }
 
-/* A HELLO that nothing waits for and nobody has cancelled, with a reference, or NULL. */
-static struct hg_handle *remote_take_idle(struct hg_remote *remote, const hg_context_t *context)
+/* Returns a referenced HELLO that no forward waits for, marked as cancelled; NULL: none is left. */
+static struct hg_handle *remote_take_unneeded_hello(struct hg_remote *remote,
+                                                    const hg_context_t *context)
 {
     struct hg_handle *hello = NULL;
 
     (void) pthread_mutex_lock(&remote->lock);
-    for (struct hg_remote_context *to = remote->contexts; to != NULL && hello == NULL;
-         to = to->next)
-        if (to->context == context && to->hello != NULL && to->waiting.first == NULL &&
-            !atomic_exchange(&to->hello->is_canceled, true)) {
-            hello = to->hello;
+    for (struct hg_remote_conn *conn = remote->conns; conn != NULL && hello == NULL;
+         conn = conn->next)
+        if (conn->context == context && conn->hello != NULL && conn->waiting.first == NULL &&
+            !atomic_exchange(&conn->hello->is_canceled, true)) {
+            hello = conn->hello;
             hg_handle_ref(hello);
         }
     (void) pthread_mutex_unlock(&remote->lock);
     return hello;
 }
 
-/* The remote of an address, which keeps it; NULL without memory. */
+/* Returns the remote of an address, which holds a reference to it; NULL: out of memory. */
 static struct hg_remote *remote_find(struct hg_addr *addr, uint8_t path)
 {
     struct hg_remotes *remotes = &hg_rpc_class(addr->hg_class)->remotes;
@@ -297,7 +296,7 @@ static struct hg_remote *remote_find(struct hg_addr *addr, uint8_t path)
     return remote;
 }
 
-/* The lock of the remotes is held. The remote's own address is not one that keeps it. */
+/* hg_remotes.lock is held. The remote's copy of the address holds no reference to the remote. */
 static struct hg_remote *remote_new(struct hg_addr *addr, uint8_t path)
 {
     struct hg_remotes *remotes = &hg_rpc_class(addr->hg_class)->remotes;
@@ -316,152 +315,153 @@ static struct hg_remote *remote_new(struct hg_addr *addr, uint8_t path)
     return remote;
 }
 
-/* The remote's lock is held. NULL without memory. */
-static struct hg_remote_context *context_find(struct hg_remote *remote,
-                                              const struct hg_handle *handle)
+/* Find or make the connection of a handle. The remote's lock is held. NULL: out of memory. */
+static struct hg_remote_conn *conn_find(struct hg_remote *remote, const struct hg_handle *handle)
 {
-    struct hg_remote_context *to = remote->contexts;
+    struct hg_remote_conn *conn = remote->conns;
 
-    while (to != NULL &&
-           (to->context != handle->info.context || to->target != handle->info.context_id))
-        to = to->next;
-    if (to != NULL)
-        return to;
-    to = calloc(1, sizeof(*to));
-    if (to == NULL)
+    while (conn != NULL &&
+           (conn->context != handle->info.context || conn->target_id != handle->info.context_id))
+        conn = conn->next;
+    if (conn != NULL)
+        return conn;
+    conn = calloc(1, sizeof(*conn));
+    if (conn == NULL)
         return NULL;
-    to->remote = remote;
-    to->context = handle->info.context;
-    to->target = handle->info.context_id;
-    hg_waiting_init(&to->waiting);
-    to->next = remote->contexts;
-    remote->contexts = to;
-    return to;
+    conn->remote = remote;
+    conn->context = handle->info.context;
+    conn->target_id = handle->info.context_id;
+    hg_waiting_init(&conn->waiting);
+    conn->next = remote->conns;
+    remote->conns = conn;
+    return conn;
 }
 
-static void context_free(struct hg_remote_context *to)
+static void conn_free(struct hg_remote_conn *conn)
 {
-    hg_session_unref(to->session);
-    free(to);
+    hg_session_unref(conn->session);
+    free(conn);
 }
 
-/* Whether there is one to go on in. The remote's lock is held, as for the next one. */
-static bool context_has_session(const struct hg_remote_context *to)
+/* Returns true if there is a session that is not in doubt. The remote's lock is held. */
+static bool conn_has_session(const struct hg_remote_conn *conn)
 {
-    return to->session != NULL && !to->is_doubted;
+    return conn->session != NULL && !conn->is_doubted;
 }
 
-/* What was never used the peer may forget, to which it is an offer. */
-static void context_age(struct hg_remote_context *to)
+/*
+ * The peer drops a session that was offered and never used, so an unused one expires here too. The
+ * remote's lock is held.
+ */
+static void conn_expire_offer(struct hg_remote_conn *conn)
 {
-    if (to->session != NULL &&
-        atomic_load_explicit(&to->session->sent, memory_order_relaxed) == 0 &&
-        hg_clock_ns() - to->session->made_ns > HG_OFFERS_NS / 2)
-        to->is_doubted = true;
+    if (conn->session != NULL &&
+        atomic_load_explicit(&conn->session->sent, memory_order_relaxed) == 0 &&
+        hg_clock_ns() - conn->session->made_ns > HG_OFFERS_NS / 2)
+        conn->is_doubted = true;
 }
 
-/* The remote's lock is held, as for the next one. */
-static void context_add(struct hg_remote_context *to, struct hg_handle *handle, bool is_first)
+/* The remote's lock is held here and in conn_remove(). */
+static void conn_add(struct hg_remote_conn *conn, struct hg_handle *handle, bool is_first)
 {
-    if (to->waiting.first == NULL && !to->is_calling)
-        to->has_turned = false; /* what an attempt was for that did not end was cancelled */
-    atomic_store(&handle->remote, to);
-    hg_waiting_add(&to->waiting, handle, is_first);
+    if (conn->waiting.first == NULL && !conn->is_opening)
+        conn->has_switched_key = false; /* all forwards of the last attempt were cancelled */
+    atomic_store(&handle->remote, conn);
+    hg_waiting_add(&conn->waiting, handle, is_first);
 }
 
-static void context_remove(struct hg_remote_context *to, struct hg_handle *handle)
+static void conn_remove(struct hg_remote_conn *conn, struct hg_handle *handle)
 {
-    hg_waiting_remove(&to->waiting, handle);
+    hg_waiting_remove(&conn->waiting, handle);
     atomic_store(&handle->remote, NULL);
 }
 
-/* Ask for a session. is_calling is set, with a reference to the remote. */
-static void context_call(struct hg_remote_context *to)
+/* Send a HELLO. The caller has set is_opening and taken a reference to the remote for it. */
+static void conn_open(struct hg_remote_conn *conn)
 {
-    hg_context_t *context = to->context;
-    const hg_return_t ret = context_say_hello(to);
+    hg_context_t *context = conn->context;
+    const hg_return_t ret = conn_send_hello(conn);
 
     if (ret == HG_SUCCESS)
         return;
-    kit_auth_wipe(&to->exchange, sizeof(to->exchange));
+    kit_auth_wipe(&conn->exchange, sizeof(conn->exchange));
     if (ret != HG_AGAIN) {
-        context_called(to, NULL, ret);
+        conn_opened(conn, NULL, ret);
         return;
     }
-    (void) pthread_mutex_lock(&to->remote->lock);
-    to->is_calling = false;
-    to->is_stalled = true;
-    (void) pthread_mutex_unlock(&to->remote->lock);
-    hg_remote_unref(to->remote);
+    (void) pthread_mutex_lock(&conn->remote->lock);
+    conn->is_opening = false;
+    conn->is_stalled = true;
+    (void) pthread_mutex_unlock(&conn->remote->lock);
+    hg_remote_unref(conn->remote);
     hg_context_refused_set(context, &hg_rpc_context(context)->are_remotes_stalled);
 }
 
-static hg_return_t context_say_hello(struct hg_remote_context *to)
+static hg_return_t conn_send_hello(struct hg_remote_conn *conn)
 {
-    const struct hg_rpc_class *rpc_class = hg_rpc_class(to->context->hg_class);
+    const struct hg_rpc_class *rpc_class = hg_rpc_class(conn->context->hg_class);
     struct hg_handle *handle;
     struct hg_hello hello;
     hg_return_t ret;
 
-    handle =
-        hg_handle_take(to->context, (enum hg_path) to->remote->path, to->remote->addr, 0, &ret);
+    handle = hg_handle_take(conn->context, (enum hg_path) conn->remote->path, conn->remote->addr, 0,
+                            &ret);
     if (handle == NULL)
         return ret;
-    handle->info.context_id = to->target;
-    handle->deadline_ms = 0; /* what waits has deadlines of its own */
-    kit_auth_exchange_begin(rpc_class->secrets[to->key], &to->exchange);
+    handle->info.context_id = conn->target_id;
+    handle->deadline_ms = 0; /* the forwards that wait have their own */
+    kit_auth_exchange_begin(rpc_class->secrets[conn->key], &conn->exchange);
     memcpy(hello.instance, rpc_class->instance, sizeof(hello.instance));
-    memcpy(hello.share, to->exchange.share, sizeof(hello.share));
+    memcpy(hello.share, conn->exchange.share, sizeof(hello.share));
     memcpy(handle->in.buf + hg_msg_payload_offset(&handle->in, HG_CORE_HEADER_HELLO), &hello,
            sizeof(hello));
-    (void) pthread_mutex_lock(&to->remote->lock);
-    to->hello = handle;
-    (void) pthread_mutex_unlock(&to->remote->lock);
-    ret = hg_forward_hello(handle, context_answered, to, sizeof(hello));
+    (void) pthread_mutex_lock(&conn->remote->lock);
+    conn->hello = handle;
+    (void) pthread_mutex_unlock(&conn->remote->lock);
+    ret = hg_forward_hello(handle, conn_hello_done, conn, sizeof(hello));
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
-    (void) pthread_mutex_lock(&to->remote->lock);
-    to->hello = NULL;
-    (void) pthread_mutex_unlock(&to->remote->lock);
+    (void) pthread_mutex_lock(&conn->remote->lock);
+    conn->hello = NULL;
+    (void) pthread_mutex_unlock(&conn->remote->lock);
     hg_handle_unref(handle);
     return ret;
 }
 
-static hg_return_t context_answered(const struct hg_cb_info *info)
+static hg_return_t conn_hello_done(const struct hg_cb_info *info)
 {
     struct hg_handle *handle = info->info.forward.handle;
-    struct hg_remote_context *to = info->arg;
+    struct hg_remote_conn *conn = info->arg;
     const bool is_answered = info->ret == HG_SUCCESS;
     struct hg_session *session = NULL;
     hg_return_t ret = info->ret;
 
-    /* A HELLO is no RPC. */
+    /* A HELLO does not count as an RPC. */
     hg_count_own_add(&handle->req_count[handle->path], UINT64_MAX);
     if (is_answered) {
         hg_count_own_add(&handle->resp_count, UINT64_MAX);
         hg_count_own_add(&handle->done_count, UINT64_MAX);
-        session = context_session(to, handle, &ret);
+        session = conn_session_new(conn, handle, &ret);
     }
-    kit_auth_wipe(&to->exchange, sizeof(to->exchange));
-    (void) pthread_mutex_lock(&to->remote->lock);
-    to->hello = NULL;
-    (void) pthread_mutex_unlock(&to->remote->lock);
+    kit_auth_wipe(&conn->exchange, sizeof(conn->exchange));
+    (void) pthread_mutex_lock(&conn->remote->lock);
+    conn->hello = NULL;
+    (void) pthread_mutex_unlock(&conn->remote->lock);
     hg_handle_unref(handle);
-    if (is_answered && ret == HG_PERMISSION && context_turn(to)) {
-        context_dispatch(to);
-        hg_remote_unref(to->remote);
+    if (is_answered && ret == HG_PERMISSION && conn_switch_key(conn)) {
+        conn_dispatch(conn);
+        hg_remote_unref(conn->remote);
     } else {
-        context_called(to, session, ret);
+        conn_opened(conn, session, ret);
     }
     return HG_SUCCESS;
 }
 
-/* The session that an answer makes, or NULL with an error. */
-static struct hg_session *context_session(struct hg_remote_context *to, struct hg_handle *handle,
-                                          hg_return_t *ret_p)
+/* Check a HELLO_ACK and make the session; NULL: *ret_p is the error. */
+static struct hg_session *conn_session_new(struct hg_remote_conn *conn, struct hg_handle *handle,
+                                           hg_return_t *ret_p)
 {
-    const struct hg_rpc_class *rpc_class = hg_rpc_class(to->context->hg_class);
-    const size_t said = offsetof(struct hg_hello_ack, proof);
+    const struct hg_rpc_class *rpc_class = hg_rpc_class(conn->context->hg_class);
     const struct hg_msg *out = &handle->out;
     struct hg_session *session;
     struct kit_auth_keys keys;
@@ -471,21 +471,21 @@ static struct hg_session *context_session(struct hg_remote_context *to, struct h
 
     memset(&ack, 0, sizeof(ack));
     *ret_p = HG_PROTOCOL_ERROR;
-    if (out->used <= said || out->used > sizeof(ack) ||
-        (out->used - said) % sizeof(ack.proof[0]) != 0) {
-        hg_count(&to->context->counters.refused_header);
+    if (out->used <= HG_HELLO_ACK_FIXED || out->used > sizeof(ack) ||
+        (out->used - HG_HELLO_ACK_FIXED) % sizeof(ack.proof[0]) != 0) {
+        hg_count(&conn->context->counters.refused_header);
         HG_LOG_DEBUG("refused a HELLO_ACK of %zu bytes", out->used);
         return NULL;
     }
     memcpy(&ack, out->buf + hg_msg_payload_offset(out, out->flags), out->used);
     memcpy(hello.instance, rpc_class->instance, sizeof(hello.instance));
-    memcpy(hello.share, to->exchange.share, sizeof(hello.share));
-    proofs = (uint32_t) ((out->used - said) / sizeof(ack.proof[0]));
-    proof = hg_hello_end(&to->exchange, &hello, &ack, proofs, &keys);
-    /* Our own answer would come if somebody sent the HELLO back to us. */
+    memcpy(hello.share, conn->exchange.share, sizeof(hello.share));
+    proofs = (uint32_t) ((out->used - HG_HELLO_ACK_FIXED) / sizeof(ack.proof[0]));
+    proof = hg_hello_end(&conn->exchange, &hello, &ack, proofs, &keys);
+    /* A HELLO that an attacker reflects to this process gets a HELLO_ACK of its own class. */
     if (proof == proofs || (memcmp(ack.instance, hello.instance, sizeof(hello.instance)) == 0 &&
                             !handle->info.addr->is_self)) {
-        HG_LOG_WRITE(hg_count_level(&to->context->counters.refused_key),
+        HG_LOG_WRITE(hg_count_level(&conn->context->counters.refused_key),
                      "refused an answer to HELLO: the auth_key of its sender is not ours");
         kit_auth_wipe(&keys, sizeof(keys));
         *ret_p = HG_PERMISSION;
@@ -497,136 +497,131 @@ static struct hg_session *context_session(struct hg_remote_context *to, struct h
     return session;
 }
 
-/* Whether what waits asks again, under the other key: once in an attempt. */
-static bool context_turn(struct hg_remote_context *to)
+/* Have the next HELLO use the other key. Returns false if there is none or it was used already. */
+static bool conn_switch_key(struct hg_remote_conn *conn)
 {
-    const struct hg_rpc_class *rpc_class = hg_rpc_class(to->context->hg_class);
-    bool is_turned;
+    const struct hg_rpc_class *rpc_class = hg_rpc_class(conn->context->hg_class);
+    bool is_switched;
 
-    (void) pthread_mutex_lock(&to->remote->lock);
-    is_turned = rpc_class->secrets[1] != NULL && !to->has_turned && to->waiting.first != NULL;
-    if (is_turned) {
-        to->has_turned = true;
-        to->key = 1 - to->key;
-        to->is_calling = false;
+    (void) pthread_mutex_lock(&conn->remote->lock);
+    is_switched =
+        rpc_class->secrets[1] != NULL && !conn->has_switched_key && conn->waiting.first != NULL;
+    if (is_switched) {
+        conn->has_switched_key = true;
+        conn->key = 1 - conn->key;
+        conn->is_opening = false;
     }
-    (void) pthread_mutex_unlock(&to->remote->lock);
-    return is_turned;
+    (void) pthread_mutex_unlock(&conn->remote->lock);
+    return is_switched;
 }
 
-/* An attempt ended: what waits goes on, in another session if there is none. */
-static void context_called(struct hg_remote_context *to, struct hg_session *session,
-                           hg_return_t ret)
+/*
+ * An attempt ended: start the queued forwards, in the session in doubt if `session` is NULL and
+ * there is one, or fail them. Drop the reference of the attempt.
+ */
+static void conn_opened(struct hg_remote_conn *conn, struct hg_session *session, hg_return_t ret)
 {
     struct hg_session *old = NULL;
     struct hg_handle *handle;
 
-    (void) pthread_mutex_lock(&to->remote->lock);
+    (void) pthread_mutex_lock(&conn->remote->lock);
     if (session != NULL) {
-        old = to->session;
-        to->session = session;
+        old = conn->session;
+        conn->session = session;
     }
-    to->is_doubted = to->is_calling = to->has_turned = false;
-    (void) pthread_mutex_unlock(&to->remote->lock);
+    conn->is_doubted = conn->is_opening = conn->has_switched_key = false;
+    (void) pthread_mutex_unlock(&conn->remote->lock);
     hg_session_unref(old);
-    while ((handle = context_take_failed(to)) != NULL) {
+    while ((handle = conn_take_failed(conn)) != NULL) {
         hg_handle_set_error(handle, ret);
         hg_handle_part_done(handle);
     }
-    context_dispatch(to);
-    hg_remote_unref(to->remote);
+    conn_dispatch(conn);
+    hg_remote_unref(conn->remote);
 }
 
-/* Take a forward that waits for an attempt that has failed. */
-static struct hg_handle *context_take_failed(struct hg_remote_context *to)
+/* Dequeue a forward that has to fail because there is no session; NULL: none. */
+static struct hg_handle *conn_take_failed(struct hg_remote_conn *conn)
 {
     struct hg_handle *handle = NULL;
 
-    (void) pthread_mutex_lock(&to->remote->lock);
-    if (to->session == NULL && !to->is_calling)
-        handle = to->waiting.first;
+    (void) pthread_mutex_lock(&conn->remote->lock);
+    if (conn->session == NULL && !conn->is_opening)
+        handle = conn->waiting.first;
     if (handle != NULL)
-        context_remove(to, handle);
-    (void) pthread_mutex_unlock(&to->remote->lock);
+        conn_remove(conn, handle);
+    (void) pthread_mutex_unlock(&conn->remote->lock);
     return handle;
 }
 
 /*
- * Start what waits, or ask for the session that it waits for. One thread at a time: what happens
- * meanwhile, also in here, it sees.
+ * Start the queued forwards, or send a HELLO if there is no session. One thread dispatches at a
+ * time; it also sees what other threads, or calls from within, queue meanwhile.
  */
-static void context_dispatch(struct hg_remote_context *to)
+static void conn_dispatch(struct hg_remote_conn *conn)
 {
-    (void) pthread_mutex_lock(&to->remote->lock);
-    while (!to->is_dispatching && to->waiting.first != NULL && !to->is_calling && !to->is_stalled) {
-        struct hg_handle *handle = context_has_session(to) ? to->waiting.first : NULL;
+    (void) pthread_mutex_lock(&conn->remote->lock);
+    while (!conn->is_dispatching && conn->waiting.first != NULL && !conn->is_opening &&
+           !conn->is_stalled) {
+        struct hg_handle *handle = conn_has_session(conn) ? conn->waiting.first : NULL;
 
-        to->is_dispatching = true;
+        conn->is_dispatching = true;
         if (handle != NULL) {
-            context_remove(to, handle);
+            conn_remove(conn, handle);
         } else {
-            to->is_calling = true;
-            atomic_fetch_add(&to->remote->ref, 1);
+            conn->is_opening = true;
+            atomic_fetch_add(&conn->remote->ref, 1);
         }
-        (void) pthread_mutex_unlock(&to->remote->lock);
+        (void) pthread_mutex_unlock(&conn->remote->lock);
         if (handle != NULL)
             hg_forward_start_deferred(handle);
         else
-            context_call(to);
-        (void) pthread_mutex_lock(&to->remote->lock);
-        to->is_dispatching = false;
+            conn_open(conn);
+        (void) pthread_mutex_lock(&conn->remote->lock);
+        conn->is_dispatching = false;
     }
-    (void) pthread_mutex_unlock(&to->remote->lock);
+    (void) pthread_mutex_unlock(&conn->remote->lock);
 }
 
-/* Those of a context of ours are marked first: each is tried once, and may be stalled again. */
-static void context_retry(struct hg_remote *remote, hg_context_t *context)
+/* Mark the stalled connections of a context first, because each may stall again when retried. */
+static void remote_retry(struct hg_remote *remote, hg_context_t *context)
 {
-    struct hg_remote_context *to;
+    struct hg_remote_conn *conn;
 
     (void) pthread_mutex_lock(&remote->lock);
-    for (to = remote->contexts; to != NULL; to = to->next)
-        if (to->context == context && to->is_stalled) {
-            to->is_retried = true;
-            to->is_stalled = false;
+    for (conn = remote->conns; conn != NULL; conn = conn->next)
+        if (conn->context == context && conn->is_stalled) {
+            conn->is_retried = true;
+            conn->is_stalled = false;
         }
     do {
-        for (to = remote->contexts; to != NULL && !(to->context == context && to->is_retried);)
-            to = to->next;
-        if (to != NULL)
-            to->is_retried = false;
+        for (conn = remote->conns; conn != NULL && !(conn->context == context && conn->is_retried);)
+            conn = conn->next;
+        if (conn != NULL)
+            conn->is_retried = false;
         (void) pthread_mutex_unlock(&remote->lock);
-        if (to != NULL)
-            context_dispatch(to);
+        if (conn != NULL)
+            conn_dispatch(conn);
         (void) pthread_mutex_lock(&remote->lock);
-    } while (to != NULL);
+    } while (conn != NULL);
     (void) pthread_mutex_unlock(&remote->lock);
 }
 
-/* With a reference, which the next step drops. */
-static struct hg_remote *remotes_first(hg_class_t *hg_class)
-{
-    struct hg_remotes *remotes = &hg_rpc_class(hg_class)->remotes;
-    struct hg_remote *remote;
-
-    (void) pthread_mutex_lock(&remotes->lock);
-    remote = remotes->first;
-    if (remote != NULL)
-        atomic_fetch_add(&remote->ref, 1);
-    (void) pthread_mutex_unlock(&remotes->lock);
-    return remote;
-}
-
+/*
+ * Iterate over the remotes of a class, starting with NULL: takes a reference to the remote that it
+ * returns, and drops the reference to the one before.
+ */
 static struct hg_remote *remotes_next(hg_class_t *hg_class, struct hg_remote *remote)
 {
     struct hg_remotes *remotes = &hg_rpc_class(hg_class)->remotes;
     struct hg_remote *next;
 
     (void) pthread_mutex_lock(&remotes->lock);
-    next = remote->next;
+    next = remote != NULL ? remote->next : remotes->first;
     if (next != NULL)
         atomic_fetch_add(&next->ref, 1);
     (void) pthread_mutex_unlock(&remotes->lock);
-    hg_remote_unref(remote);
+    if (remote != NULL)
+        hg_remote_unref(remote);
     return next;
 }

@@ -1,41 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The peers that are called in sessions, and those sessions. */
+/* The origin's side of sessions: one for each pair of a local and a remote context. */
 #ifndef HG_REMOTE_H
 #define HG_REMOTE_H
 
 #include "hg/handle.h"
 
-/* The remotes of a class. */
-struct hg_remotes;
-
 /*
- * Give a forward the session of its peer, or have it wait for one, which is made. True if the
- * caller is not to start it: it waits, and may be in other hands, or *ret_p is an error.
+ * Give a forward the session of its peer, or queue it until a HELLO has made one. Returns true if
+ * the caller must not start the forward: either it is queued, and another thread may use it, or
+ * *ret_p is an error.
  */
 bool hg_remote_enter(struct hg_handle *handle, size_t payload, uint8_t flags, hg_return_t *ret_p);
 
 /*
- * A forward that had waited, and that no limit counts, ended. True if it did not: it waits again
- * because the transport refused it.
+ * Called when a deferred forward without a flow ended. Returns true if the forward is queued again
+ * because the transport had no resources to send it.
  */
 bool hg_remote_leave(struct hg_handle *handle);
 
-/* End a forward that waits; false if it does not. */
+/* End a forward that waits for a session as cancelled; returns false if it does not wait. */
 bool hg_remote_cancel(struct hg_handle *handle);
 
-/* The peer may have been restarted: the next forward asks for another session. */
+/* The peer may have been restarted: have the next forward ask for a new session. */
 void hg_remote_doubt(struct hg_handle *handle);
 
-/* Try again what the transport refused. */
+/* Retry what the transport refused for lack of resources. */
 void hg_remotes_retry(hg_context_t *context);
 
-/* Cancel HELLOs for which nothing waits. */
+/* Cancel the HELLOs that no forward waits for. */
 void hg_remotes_cancel(hg_context_t *context);
 
-/* Forget the sessions of a context. */
+/* Drop all sessions that a context has as an origin. */
 void hg_remotes_drop(hg_context_t *context);
 
-/* An address that has sessions is freed. */
+/* Drop the reference of an address that is freed. */
 void hg_remote_unref(struct hg_remote *remote);
 
 #endif /* HG_REMOTE_H */

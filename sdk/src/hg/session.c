@@ -75,7 +75,7 @@ bool hg_session_fits(const struct hg_session *session, char *header, size_t size
     return kit_auth_fits(seal->tag, session->receive, seal->number, tag, header, size, size);
 }
 
-/* The tag is of all of the message, with zeros where the tag itself is. */
+/* The authentication tag covers the whole message, with zeros in place of the tag. */
 static void session_seal(struct hg_session *session, char *header, size_t size, uint64_t reference,
                          uint64_t number, na_tag_t tag)
 {
@@ -90,7 +90,7 @@ static void session_seal(struct hg_session *session, char *header, size_t size, 
     memcpy(at + offsetof(struct hg_core_header_seal, tag), seal.tag, sizeof(seal.tag));
 }
 
-/* Behind the checksums. */
+/* The seal follows the checksums. */
 static size_t seal_offset(const char *header)
 {
     const uint8_t flags = (uint8_t) header[offsetof(struct hg_core_header_request, flags)];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sessions, where the transport does not prove auth_key: from one context, the origin's, to one of
- * a target. Both have made keys in an exchange (hello.h), one for each direction.
+ * Sessions, where the transport does not prove auth_key: from a context of the origin to a context
+ * of the target. The exchange of hello.h gives both a key for each direction.
  *
- * What an origin sends unexpected (requests, ABANDON) has a number that the target takes once. What
- * is expected (responses, acknowledgements) says the number of the request that it is about, and
- * only the handle of that request takes it. So nothing is replayed, swapped, or moved to another
- * session or direction. docs/decisions/0037.
+ * Unexpected messages of the origin (requests, ABANDON) have a sequence number, and the target
+ * accepts each number once. Expected messages (responses, acknowledgements) have the number of the
+ * request that they belong to, and only the handle of that request accepts them. So no message can
+ * be replayed, swapped, or moved to another session or direction. See docs/decisions/0037.
  */
 #ifndef HG_SESSION_H
 #define HG_SESSION_H
@@ -18,7 +18,7 @@
 
 #include <stdatomic.h>
 
-/* Of numbers of what is expected: those of the two kinds of messages never meet. */
+/* Set in the numbers of expected messages, so that no nonce is used for both kinds of messages. */
 #define HG_SESSION_EXPECTED (UINT64_C(1) << 63)
 
 struct hg_session {
@@ -26,29 +26,29 @@ struct hg_session {
     uint8_t receive[KIT_AUTH_KEY];
     uint64_t id; /* drawn by the target */
     _Atomic int32_t ref;
-    _Atomic uint64_t sent; /* numbers of the last messages of each kind */
-    _Atomic uint64_t sent_expected;
+    _Atomic uint64_t sent;          /* number of the last unexpected message */
+    _Atomic uint64_t sent_expected; /* number of the last expected message */
     uint64_t made_ns;
 
-    /* Of the target's; under the lock of its context's sessions, see sessions.c. */
+    /* At the target only; guarded by hg_sessions.lock of its context, see sessions.c. */
     struct hg_window window;
     na_class_t *na_class;
     na_addr_t *na_addr; /* of the origin */
     uint8_t instance[16];
-    uint8_t origin; /* context */
+    uint8_t origin; /* id of the origin's context */
     uint8_t path;
-    bool is_open; /* its origin has proved the key; otherwise it is an offer */
-    bool is_listed;
-    uint64_t lost_ns; /* when its origin was lost; 0: it was not, or something came since */
+    bool is_open;     /* the origin has proved the key; false: the session is an offer */
+    bool is_listed;   /* false: dropped from the hash table and the lists */
+    uint64_t lost_ns; /* when the origin was lost; 0: never, or a request came since */
     struct hg_session *next_in_bucket;
-    struct hg_session *next; /* the one that was used, or offered, after this one */
+    struct hg_session *next; /* in its list, ordered by the time of offer or last use */
     struct hg_session *previous;
 };
 
-/* With one reference; NULL without memory. */
+/* The caller gets a reference; NULL: out of memory. */
 struct hg_session *hg_session_new(uint64_t id, const struct kit_auth_keys *keys);
 
-/* The last one wipes it. NULL does nothing. */
+/* The last reference wipes the keys. NULL is ignored. */
 void hg_session_unref(struct hg_session *session);
 
 static inline struct hg_session *hg_session_ref(struct hg_session *session)
@@ -58,20 +58,21 @@ static inline struct hg_session *hg_session_ref(struct hg_session *session)
 }
 
 /*
- * Seal a message of `size` bytes from its header on; returns its number. An unexpected one is bound
- * to the session and to NA's tag, and an expected one to the number of its request.
+ * Seal a message of `size` bytes, which starts with its header. An unexpected message is bound to
+ * the session and to NA's tag, and its number is returned; an expected one is bound to the number
+ * of its request.
  */
 uint64_t hg_session_seal(struct hg_session *session, char *header, size_t size, na_tag_t tag);
 void hg_session_seal_expected(struct hg_session *session, char *header, size_t size,
                               uint64_t request);
 
-/* The network did not take the last message. */
+/* Give back the number of a message that the transport refused, if it is the last one. */
 void hg_session_unsend(struct hg_session *session, uint64_t number);
 
-/* The seal of a message whose flags say that it has one, and which is long enough. */
+/* Read the seal of a message whose flags and size the caller has checked. */
 void hg_session_read_seal(const char *header, struct hg_core_header_seal *seal);
 
-/* Whether it is the session's; NA's tag is 0 for an expected message. */
+/* Returns true if the seal is valid in the session; `tag` is 0 for an expected message. */
 bool hg_session_fits(const struct hg_session *session, char *header, size_t size,
                      const struct hg_core_header_seal *seal, na_tag_t tag);
 

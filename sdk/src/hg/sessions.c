@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sessions in which a context is called: by id, in the order in which they were offered, or
- * used last.
+ * The target's side of sessions: a hash table by id, and lists in the order of offer or last use.
  *
- * An offer is of anybody. It takes nothing from sessions that are there, and is a session as soon
- * as a request comes that is sealed by it: only who has the key can make one. Then an older
- * session of the same origin's context goes, which that will not use any more.
+ * Anybody can cause an offer, so an offer replaces no session. It is opened by the first request
+ * that is sealed in it, which proves the key. Then it replaces the older session of the same
+ * context of the origin, which does not use that any more.
  *
- * A notice that the origin is lost may be told before what it sent last is read, and proves no
- * death. So its sessions go when nothing has come for some time.
+ * The notice that an origin is lost may come before its last messages are read, and does not prove
+ * that it is dead. So its sessions are dropped only after some time without a request.
  */
 #include "hg/sessions.h"
 
@@ -16,14 +15,13 @@
 #include "engine/timer.h"
 #include "hg/context.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define BUCKETS_MIN 64u
 
-static void sessions_lapse(hg_context_t *context, uint32_t most, uint64_t least_ns);
-static void sessions_forget_lost(struct hg_sessions *sessions, uint64_t now_ns);
+static void sessions_lapse(hg_context_t *context, uint32_t max_count, uint64_t max_age_ns);
+static void sessions_drop_lost(struct hg_sessions *sessions, uint64_t now_ns);
 static bool sessions_grow(struct hg_sessions *sessions);
 static struct hg_session **sessions_link(struct hg_sessions *sessions, uint64_t id);
 static struct hg_session *sessions_find(struct hg_sessions *sessions, uint64_t id);
@@ -64,7 +62,7 @@ hg_return_t hg_sessions_offer(hg_context_t *context, struct hg_session *session)
 
     (void) pthread_mutex_lock(&sessions->lock);
     sessions_lapse(context, HG_OFFERS_MAX - 1, HG_OFFERS_NS);
-    sessions_forget_lost(sessions, session->made_ns);
+    sessions_drop_lost(sessions, session->made_ns);
     if (sessions_grow(sessions))
         sessions_add(sessions, session);
     else
@@ -125,7 +123,7 @@ struct hg_session *hg_sessions_check(hg_context_t *context, uint8_t path, na_add
     return NULL;
 }
 
-/* A request that is sealed as it has to be: it counts once, and makes an offer a session. */
+/* Accept a request with a valid seal, once, and open its session if that is an offer. */
 static hg_return_t sessions_take(hg_context_t *context, struct hg_session *session, uint64_t number)
 {
     struct hg_sessions *sessions = &hg_rpc_context(context)->sessions;
@@ -133,7 +131,7 @@ static hg_return_t sessions_take(hg_context_t *context, struct hg_session *sessi
 
     (void) pthread_mutex_lock(&sessions->lock);
     if (!session->is_listed)
-        ret = HG_HOSTUNREACH; /* it was dropped just now */
+        ret = HG_HOSTUNREACH; /* dropped since hg_sessions_check() found it */
     else if (hg_window_take(&session->window, number))
         ret = HG_SUCCESS;
     if (ret == HG_SUCCESS && !session->is_open) {
@@ -154,7 +152,7 @@ void hg_sessions_lose(hg_context_t *context, uint8_t path, na_addr_t *source)
     struct hg_session *session, *next;
 
     (void) pthread_mutex_lock(&sessions->lock);
-    sessions_forget_lost(sessions, now_ns);
+    sessions_drop_lost(sessions, now_ns);
     for (session = sessions->open.first; session != NULL; session = next) {
         next = session->next;
         if (session->path != path || !NA_Addr_cmp(session->na_class, session->na_addr, source))
@@ -166,7 +164,7 @@ void hg_sessions_lose(hg_context_t *context, uint8_t path, na_addr_t *source)
     (void) pthread_mutex_unlock(&sessions->lock);
 }
 
-static void sessions_forget_lost(struct hg_sessions *sessions, uint64_t now_ns)
+static void sessions_drop_lost(struct hg_sessions *sessions, uint64_t now_ns)
 {
     while (sessions->lost.first != NULL && now_ns > sessions->lost.first->lost_ns &&
            now_ns - sessions->lost.first->lost_ns > HG_LOST_NS)
@@ -189,7 +187,7 @@ static void sessions_open(struct hg_sessions *sessions, struct hg_session *sessi
     list_add(&sessions->open, session);
 }
 
-/* Drop those of a list in whose place a session is. */
+/* Drop the sessions of a list that a new one replaces. */
 static void sessions_replace(struct hg_sessions *sessions, const struct hg_session_list *list,
                              const struct hg_session *session)
 {
@@ -210,17 +208,17 @@ static bool session_replaces(const struct hg_session *session, const struct hg_s
 }
 
 /*
- * Drop offers that nothing followed for so long, and the oldest of more than so many. The clock is
- * read under the lock: no offer is of a later time.
+ * Drop the offers that are older than max_age_ns, and the oldest ones of more than max_count. The
+ * clock is read under the lock, so that no offer is younger than now_ns.
  */
-static void sessions_lapse(hg_context_t *context, uint32_t most, uint64_t least_ns)
+static void sessions_lapse(hg_context_t *context, uint32_t max_count, uint64_t max_age_ns)
 {
     struct hg_sessions *sessions = &hg_rpc_context(context)->sessions;
     const uint64_t now_ns = sessions->offers.first != NULL ? hg_clock_ns() : 0;
     struct hg_session *offer;
 
     while ((offer = sessions->offers.first) != NULL &&
-           (now_ns - offer->made_ns > least_ns || sessions->offers.count > most)) {
+           (now_ns - offer->made_ns > max_age_ns || sessions->offers.count > max_count)) {
         struct hg_session *other = sessions_find(sessions, offer->id ^ 1);
 
         if (other != NULL)
@@ -231,7 +229,7 @@ static void sessions_lapse(hg_context_t *context, uint32_t most, uint64_t least_
     }
 }
 
-/* Room for one more; false without memory. */
+/* Make room in the hash table for one more session; false: out of memory. */
 static bool sessions_grow(struct hg_sessions *sessions)
 {
     const uint32_t old_count = sessions->bucket_count;
@@ -257,7 +255,7 @@ static bool sessions_grow(struct hg_sessions *sessions)
     return true;
 }
 
-/* What leads to the sessions that may have an id. */
+/* Returns the head of the hash chain for a session id. */
 static struct hg_session **sessions_link(struct hg_sessions *sessions, uint64_t id)
 {
     return &sessions->buckets[id & (sessions->bucket_count - 1)];
