@@ -19,17 +19,17 @@ struct hg_tag_layout {
     uint32_t ack_bit;
 };
 
-/* Limits of RPCs in flight, see flow.h. */
+/* The flows of a class, see flow.h. */
 struct hg_flows {
-    _Atomic bool are_used; /* there is a limit */
-    _Atomic uint32_t max;  /* of each target; 0: no limit */
-    _Atomic uint32_t waiting;
-    pthread_mutex_t lock; /* of what follows */
-    uint32_t own_count;   /* flows with a limit of their own */
+    _Atomic bool are_used;    /* the class or a target has a limit */
+    _Atomic uint32_t max;     /* for each target; 0: no limit */
+    _Atomic uint32_t waiting; /* forwards that wait for their turn */
+    pthread_mutex_t lock;     /* guards the members below */
+    uint32_t own_count;       /* flows with a limit of their own */
     struct hg_flow *first;
 };
 
-/* The peers that are called in sessions, see remote.c. */
+/* The remotes of a class, see remote.c. */
 struct hg_remotes {
     pthread_mutex_t lock;
     struct hg_remote *first;
@@ -43,21 +43,21 @@ struct hg_rpc_class {
     bool no_overflow;
     bool release_input_early;
     bool stats;
-    uint8_t msg_flags[HG_PATH_MAX]; /* HG_CORE_HEADER_ flags that every message carries */
-    struct kit_auth_secret *secrets[HG_HELLO_KEYS]; /* NULL: no key, or transports prove it */
-    uint8_t instance[HG_HELLO_INSTANCE];            /* drawn where there are secrets */
+    uint8_t msg_flags[HG_PATH_MAX]; /* HG_CORE_HEADER_ flags of all messages on a path */
+    struct kit_auth_secret *secrets[HG_HELLO_KEYS]; /* NULL: no key, or the transports prove it */
+    uint8_t instance[HG_HELLO_INSTANCE];            /* random; set if there are secrets */
     struct hg_remotes remotes;
     void (*answer_hello)(struct hg_completion *completion); /* see answer.c */
     uint32_t post_init;
     uint32_t post_incr;
-    _Atomic uint32_t overflow_ms; /* how long data beside a message are waited for; 0: for ever */
+    _Atomic uint32_t overflow_ms; /* default time limit for fetching extra data; 0: none */
     hg_size_t in_offset;
     hg_size_t out_offset;
     struct hg_registry registry;
     struct hg_bulk_class bulk;
     struct hg_proc_class proc;
-    struct hg_budget in_budget;  /* of inputs that are fetched or were not released yet */
-    struct hg_budget out_budget; /* of outputs that are fetched */
+    struct hg_budget in_budget;  /* extra inputs, from the fetch until they are released */
+    struct hg_budget out_budget; /* extra outputs, while they are fetched */
     struct hg_flows flows;
     hg_return_t (*handle_create)(hg_handle_t, void *);
     void *handle_create_arg;
@@ -65,12 +65,12 @@ struct hg_rpc_class {
     void (*data_free)(void *);
     hg_peer_lost_cb_t peer_lost;
     void *peer_lost_arg;
-    bool has_key;                   /* whoever proves it */
+    bool has_key;                   /* auth_key is set; the transport or HG proves it */
     _Atomic bool has_warned_of_key; /* the log has the warning that a peer may need a key */
-    pthread_mutex_t self_lock; /* of hg_handle.peer and other_end, in RPCs to the own address */
+    pthread_mutex_t self_lock; /* guards hg_handle.peer and other_end, of RPCs to the own address */
 };
 
-/* Every class is one of the RPC layer's. */
+/* Every hg_class is the base of an hg_rpc_class. */
 static inline struct hg_rpc_class *hg_rpc_class(const hg_class_t *hg_class)
 {
     return util_container_of(hg_class, struct hg_rpc_class, base);

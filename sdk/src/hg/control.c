@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Small messages beside requests and responses: acknowledgements of fetched data, and the word
- * that an origin has given a request up. They have operations and buffers of their own, because
- * the handle that causes one can be used again before it is sent.
+ * Control messages: acknowledgements of fetched data, and ABANDON. They have operations and buffers
+ * of their own, because the handle of the RPC may be used again before they are sent.
  */
 #include "hg/control.h"
 
@@ -15,10 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * How many may be on their way at once to peers that do not take them. Only ABANDON messages are
- * dropped.
- */
+/* If so many control messages are being sent, an ABANDON is dropped. */
 #define HG_CONTROL_SENDING_MAX 64u
 
 struct hg_control {
@@ -27,7 +23,7 @@ struct hg_control {
     char *buf;
     void *plugin_data;
     size_t size;
-    na_addr_t *na_addr; /* NULL: not being sent; under the lock */
+    na_addr_t *na_addr; /* NULL: not being sent; guarded by hg_controls.lock */
     na_tag_t tag;
     uint8_t path;
     uint8_t dest_id;
@@ -130,9 +126,7 @@ void hg_control_send_abandon(struct hg_handle *handle)
     (void) pthread_mutex_lock(&controls->lock);
     sending = controls->sending;
     (void) pthread_mutex_unlock(&controls->lock);
-    /*
-     * Without it the target keeps its response, if it is a large one, until it is cancelled there.
-     */
+    /* If it is dropped, the target keeps a large response until that is cancelled there. */
     if (sending < HG_CONTROL_SENDING_MAX)
         (void) hg_control_send(handle, &header, handle->tag, false);
 }
@@ -164,12 +158,14 @@ void hg_control_recv_abandon(struct hg_handle *handle)
     na_class_t *na_class = hg_handle_path(handle)->na_class;
     struct hg_abandoned abandoned = hg_control_abandoned(handle);
     struct hg_handle *awaiting;
-    na_addr_t *old_addr = NULL;
-    uint8_t old_path = 0;
+    na_addr_t *old_addr;
+    uint8_t old_path;
 
     if (NA_Addr_dup(na_class, handle->source.na_addr[handle->path], &abandoned.na_addr) !=
         NA_SUCCESS)
         return;
+    old_addr = abandoned.na_addr;
+    old_path = abandoned.path;
     (void) pthread_mutex_lock(&controls->lock);
     for (awaiting = controls->awaiting; awaiting != NULL; awaiting = awaiting->next_awaiting)
         if (hg_control_matches(&abandoned, awaiting))
@@ -178,13 +174,9 @@ void hg_control_recv_abandon(struct hg_handle *handle)
         atomic_store(&awaiting->is_canceled, true);
         hg_context_expedite(awaiting->info.context, &awaiting->timer, hg_clock_ns() + HG_CANCEL_NS);
         (void) NA_Cancel(na_class, hg_handle_na_context(awaiting), awaiting->ack.op);
-        old_addr = abandoned.na_addr;
-        old_path = abandoned.path;
     } else {
         if (controls->abandoned == NULL)
             controls->abandoned = hg_abandoned_new();
-        old_addr = abandoned.na_addr;
-        old_path = abandoned.path;
         if (controls->abandoned != NULL)
             old_addr =
                 hg_abandoned_add(controls->abandoned, handle->info.hg_class, &abandoned, &old_path);
@@ -280,7 +272,7 @@ static hg_return_t hg_control_send(struct hg_handle *handle, const void *header,
     return hg_return_from_na(na_return);
 }
 
-/* Send it now, or, if the transport cannot take it now, when there is progress. */
+/* Send a control message, or queue it for progress if the transport refuses it. */
 static na_return_t hg_control_post(struct hg_control *control)
 {
     hg_context_t *context = control->context;
@@ -307,7 +299,7 @@ static na_return_t hg_control_post(struct hg_control *control)
     return NA_SUCCESS;
 }
 
-/* A control message to the handle's peer, counted as being sent. */
+/* Take or make a control message to the handle's peer; it counts as being sent. */
 static struct hg_control *hg_control_get(struct hg_handle *handle)
 {
     struct hg_controls *controls = &hg_rpc_context(handle->info.context)->controls;
@@ -390,7 +382,7 @@ static void hg_control_sent(const struct na_cb_info *info)
     hg_control_put(info->arg);
 }
 
-/* As its origin would say that it abandoned the request of this handle. */
+/* What an ABANDON for the request of this handle would contain. */
 static struct hg_abandoned hg_control_abandoned(const struct hg_handle *handle)
 {
     const struct hg_abandoned abandoned = {

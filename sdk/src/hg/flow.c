@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Limits of the RPCs in flight to one target. Addresses that are equal have one flow, which counts
- * what was forwarded and did not end; what is beyond the limit waits in it in the order in which it
- * was forwarded. Each forward that ends lets the next one start: in the thread that saw the end,
- * or, if it is of another context, in the next HG_Trigger() of that one.
+ * Limits of the RPCs in flight to one target. Equal addresses share a flow, which counts the
+ * forwards that were started and have not ended; forwards beyond the limit wait in it, in order.
+ * When a forward ends the next one is started by the same thread, or, if it belongs to another
+ * context, by the next HG_Trigger() of that context.
  *
- * A class without limits has no flows, and a forward costs one load more.
+ * A class without limits has no flows; then a forward costs one more load.
  */
 #include "hg/flow.h"
 
-#include "engine/addr.h"
-#include "engine/log.h"
 #include "hg/deadline.h"
 #include "hg/forward.h"
 
@@ -103,8 +101,7 @@ bool UTIL_COLD hg_flow_enter(struct hg_handle *handle, size_t payload, uint8_t f
     (void) pthread_mutex_unlock(&flow->lock);
     if (!is_waiting)
         return false;
-    /* For the deadline, if there is one: it may be the next. */
-    hg_context_wake(context);
+    hg_context_wake(context); /* a sleeping thread has to see a new deadline */
     return true;
 }
 
@@ -124,7 +121,7 @@ bool UTIL_COLD hg_flow_leave(struct hg_handle *handle)
         atomic_store_explicit(&handle->flow, NULL, memory_order_relaxed);
     }
     (void) pthread_mutex_unlock(&flow->lock);
-    /* The handle was not called back yet, so it keeps its address, and that the flow. */
+    /* Until its callback the handle keeps its address, which has a reference to the flow. */
     if (!is_waiting)
         hg_flow_dispatch(flow, handle->info.context);
     return is_waiting;
@@ -179,7 +176,7 @@ void hg_flow_unref(struct hg_flow *flow)
     free(flow);
 }
 
-/* The flow of an address, which keeps it. */
+/* Find or make the flow of an address, which holds a reference to it. */
 static hg_return_t hg_flow_find(struct hg_addr *addr, struct hg_flow **flow_p)
 {
     hg_class_t *hg_class = addr->hg_class;
@@ -207,7 +204,7 @@ static hg_return_t hg_flow_find(struct hg_addr *addr, struct hg_flow **flow_p)
     return HG_NOMEM;
 }
 
-/* The lock of the flows is held. The flow's own address is not the one that keeps it. */
+/* hg_flows.lock is held. The flow's copy of the address holds no reference to the flow. */
 static struct hg_flow *hg_flow_new(struct hg_addr *addr)
 {
     struct hg_flows *flows = &hg_rpc_class(addr->hg_class)->flows;
@@ -237,8 +234,9 @@ static uint32_t hg_flow_limit(const struct hg_flow *flow)
 }
 
 /*
- * Start what waits, as far as the limit allows. One thread at a time: what ends meanwhile, also in
- * here, it sees. `context` is the one whose forwards this thread may start.
+ * Start the forwards that wait, as far as the limit allows. One thread dispatches at a time; it
+ * also sees what ends meanwhile, in other threads or in calls from here. Forwards of `context` may
+ * be started by this thread, others by HG_Trigger() of their context.
  */
 static void hg_flow_dispatch(struct hg_flow *flow, hg_context_t *context)
 {
@@ -261,7 +259,7 @@ static void hg_flow_dispatch(struct hg_flow *flow, hg_context_t *context)
     (void) pthread_mutex_unlock(&flow->lock);
 }
 
-/* Take who is next; NULL: there is nobody, or no room. The flow's lock is held. */
+/* Dequeue the next forward; NULL: none, or the limit is reached. The flow's lock is held. */
 static struct hg_handle *hg_flow_next(struct hg_flow *flow)
 {
     const uint32_t limit = hg_flow_limit(flow);
@@ -307,8 +305,8 @@ static void hg_flow_dispatch_all(hg_class_t *hg_class, hg_context_t *context, bo
 }
 
 /*
- * The transport had no resources for one whose turn it was: it stays the first, and the next poll
- * tries again. False if it has ended otherwise meanwhile. The flow's lock is held.
+ * The transport had no resources for a forward that was started: queue it first, for the next poll.
+ * Returns false if the forward was cancelled or failed meanwhile. The flow's lock is held.
  */
 static bool hg_flow_wait_again(struct hg_flow *flow, struct hg_handle *handle)
 {
@@ -335,7 +333,7 @@ static void hg_flow_add(struct hg_flow *flow, struct hg_handle *handle, bool is_
     hg_waiting_add(&flow->waiting, handle, is_first);
 }
 
-/* With the first one goes what the transport said of it. */
+/* is_stalled is about the first forward, so it is reset with that. The flow's lock is held. */
 static void hg_flow_remove(struct hg_flow *flow, struct hg_handle *handle)
 {
     if (handle == flow->waiting.first)
@@ -346,7 +344,7 @@ static void hg_flow_remove(struct hg_flow *flow, struct hg_handle *handle)
                               memory_order_relaxed);
 }
 
-/* The lock of the flows is held. */
+/* hg_flows.lock is held. */
 static void hg_flows_update(struct hg_flows *flows)
 {
     atomic_store(&flows->are_used, atomic_load(&flows->max) != 0 || flows->own_count > 0);

@@ -517,7 +517,7 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
             hg_forward_no_output(handle, *ret_p);
         return true;
     }
-    *ret_p = hg_overflow_fetch(handle, HG_OUTPUT, hg_forward_fetched);
+    *ret_p = hg_overflow_fetch(handle, hg_forward_fetched);
     if (*ret_p == HG_SUCCESS)
         return false;
     handle->out.has_payload = false;

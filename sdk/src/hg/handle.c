@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Handles: their buffers and operations, references, and what programs attach to them and ask of
- * them.
- */
+/* Handles: their buffers, NA operations, references, and the functions of the API on them. */
 #include "hg/handle.h"
 
 #include "engine/context_timer.h"
@@ -13,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many handles are made at once when a program needs one more. */
+/* Handles that a pool of an origin grows by. */
 #define HG_ORIGIN_STEP 16u
 
-/* Bytes at the front of a send buffer that start as zero. */
+/* Bytes at the start of a send buffer that are zeroed. */
 #define HG_CLEARED_SIZE 512u
 
 static hg_return_t hg_handle_open(struct hg_handle *handle);
@@ -27,7 +24,7 @@ static void hg_msg_close(const struct hg_class_path *path, struct hg_msg *msg);
 static hg_return_t hg_handle_set_target(struct hg_handle *handle, hg_addr_t addr, hg_id_t id);
 static hg_return_t hg_handle_prepare(struct hg_handle *handle);
 static int32_t hg_handle_other_end_refs(struct hg_handle *handle);
-static void hg_handle_forget_other_end(struct hg_handle *handle);
+static void hg_handle_unlink_other_end(struct hg_handle *handle);
 static bool hg_handle_can_set(const struct hg_handle *handle, hg_addr_t addr);
 
 hg_return_t HG_Create(hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_handle_t *handle_p)
@@ -45,7 +42,7 @@ hg_return_t HG_Create(hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_hand
                      (void *) context, (void *) addr, (void *) handle_p);
         return HG_INVALID_ARG;
     }
-    /* Either may be set later by HG_Reset(). */
+    /* Without an address or id, HG_Reset() sets it later. */
     handle = hg_handle_take(context, path, addr, id, &ret);
     if (handle == NULL)
         return ret;
@@ -130,7 +127,7 @@ int32_t HG_Ref_get(hg_handle_t handle)
     if (handle == HG_HANDLE_NULL)
         return -1;
     refs = atomic_load(&handle->ref);
-    /* Programs that treat the last reference apart expect one handle at both ends. */
+    /* In RPCs to the own address, programs expect both ends to share one handle and its count. */
     if (atomic_load_explicit(&handle->other_end, memory_order_relaxed) != NULL)
         refs += hg_handle_other_end_refs(handle);
     return refs;
@@ -180,7 +177,7 @@ hg_return_t HG_Cancel(hg_handle_t handle)
     if (atomic_load(&handle->state) != HG_HANDLE_ACTIVE)
         return HG_SUCCESS;
     HG_PROBE1(cancel, handle);
-    /* With a deadline it also ends if the transport does not let go of it. */
+    /* With a deadline the timer ends the operation even if the transport does not cancel it. */
     atomic_store(&handle->is_canceled, true);
     if (atomic_load(&handle->pending) > HG_PENDING_TIMER)
         hg_context_expedite(handle->info.context, &handle->timer, hg_clock_ns() + HG_CANCEL_NS);
@@ -293,12 +290,13 @@ hg_return_t hg_handle_cancel_msg(struct hg_handle *handle, const struct hg_msg *
 {
     na_return_t na_return;
 
-    /* It may be about to change its place, see deadline.c. */
+    /* hg_detach_messages() may be exchanging the messages. */
     (void) pthread_mutex_lock(&handle->lock);
     na_return = NA_Cancel(hg_handle_path(handle)->na_class, hg_handle_na_context(handle), msg->op);
     (void) pthread_mutex_unlock(&handle->lock);
     return hg_return_from_na(na_return);
 }
+
 void hg_handle_drop_other_end(struct hg_handle *handle)
 {
     struct hg_handle *other_end = atomic_load_explicit(&handle->other_end, memory_order_relaxed);
@@ -316,7 +314,7 @@ bool UTIL_COLD hg_handle_refuse(const struct hg_handle *handle, const char *purp
     return false;
 }
 
-void UTIL_COLD hg_handle_stray(const struct hg_handle *handle, enum hg_handle_event event)
+void UTIL_COLD hg_handle_log_bad_event(const struct hg_handle *handle, enum hg_handle_event event)
 {
     HG_LOG_ERROR("event %d came to handle %p in state %" PRIu32
                  ", where it does not happen; this is "
@@ -328,7 +326,7 @@ void hg_handle_release(struct hg_handle *handle)
 {
     atomic_store_explicit(&handle->ref, 0, memory_order_relaxed);
     if (util_unlikely(atomic_load_explicit(&handle->other_end, memory_order_relaxed) != NULL))
-        hg_handle_forget_other_end(handle);
+        hg_handle_unlink_other_end(handle);
     if (handle->in_extra.block != NULL)
         hg_extra_free(&handle->in_extra);
     if (handle->out_extra.block != NULL)
@@ -352,7 +350,7 @@ static int32_t hg_handle_other_end_refs(struct hg_handle *handle)
     return refs;
 }
 
-static void hg_handle_forget_other_end(struct hg_handle *handle)
+static void hg_handle_unlink_other_end(struct hg_handle *handle)
 {
     pthread_mutex_t *lock = &hg_rpc_class(handle->info.hg_class)->self_lock;
 
@@ -382,7 +380,7 @@ static bool hg_handle_can_set(const struct hg_handle *handle, hg_addr_t addr)
     return false;
 }
 
-/* Exchange address and RPC; HG_ADDR_NULL takes the address away, 0 leaves the RPC. */
+/* Set address and RPC; HG_ADDR_NULL removes the address, id 0 keeps the RPC. */
 static hg_return_t hg_handle_set_target(struct hg_handle *handle, hg_addr_t addr, hg_id_t id)
 {
     struct hg_rpc *rpc = hg_registry_find(&hg_rpc_class(handle->info.hg_class)->registry, id);
@@ -408,7 +406,7 @@ static hg_return_t hg_handle_set_target(struct hg_handle *handle, hg_addr_t addr
     return HG_SUCCESS;
 }
 
-/* What a handle starts with each time that a program creates it. */
+/* Reset a handle that comes from the pool. */
 static hg_return_t hg_handle_prepare(struct hg_handle *handle)
 {
     hg_handle_advance(handle, hg_origin_next, HG_HANDLE_UNUSED, HG_EVENT_HAND_OVER);
@@ -459,12 +457,12 @@ static hg_return_t hg_msg_open(const struct hg_class_path *path, struct hg_msg *
         hg_msg_close(path, msg);
         return HG_NOMEM;
     }
-    /* A reserved offset may be sent without having been written: not with old memory in it. */
-    if (na_flags & NA_SEND)
+    /* A program may not write to its reserved bytes, and they must not leak old memory. */
+    if (na_flags & NA_SEND) {
         memset(msg->buf, 0, msg->size < HG_CLEARED_SIZE ? msg->size : HG_CLEARED_SIZE);
-    if (na_flags & NA_SEND)
         na_return = is_in ? NA_Msg_init_unexpected(path->na_class, msg->buf, msg->size)
                           : NA_Msg_init_expected(path->na_class, msg->buf, msg->size);
+    }
     if (na_return != NA_SUCCESS)
         hg_msg_close(path, msg);
     return hg_return_from_na(na_return);

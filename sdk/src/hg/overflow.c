@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inputs and outputs that do not fit a message. The sender describes them in the message by a bulk
- * descriptor, the receiver pulls them and then tells the sender, who keeps them until then: by the
- * response, or by an acknowledgement for outputs and for inputs of one-way RPCs.
+ * Inputs and outputs that do not fit a message. The message has a bulk descriptor of them, and the
+ * receiver pulls them. The sender keeps them until the response, or, for outputs and for inputs of
+ * one-way RPCs, the acknowledgement.
  *
- * In the message, behind the program's reserved bytes:
+ * In the message, after the program's reserved bytes:
  *
  *     0        8        16          20         24
  *     | size   | hash   | desc size | reserved | bulk descriptor ...
  *
- * What a class fetches and holds of that has a budget, see budget.c.
+ * The bytes that a class fetches and holds are limited by a budget, see budget.c.
  *
- * The hash is XXH3 of the data: memory that was pulled too late, when its owner has abandoned the
- * RPC and reused it, does not reach a handler.
+ * The hash is XXH3 of the data. It detects that the sender abandoned the RPC, and reused the memory
+ * before it was pulled.
  */
 #include "hg/overflow.h"
 
@@ -25,10 +25,9 @@
 
 #include <endian.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* More is refused, so that a forged size does not exhaust memory. */
+/* Larger sizes are refused, so that a forged one does not exhaust memory. */
 #define HG_OVERFLOW_SIZE_MAX (UINT64_C(4) << 30)
 
 struct hg_overflow_wire {
@@ -40,20 +39,18 @@ struct hg_overflow_wire {
 
 _Static_assert(sizeof(struct hg_overflow_wire) == 24, "wire format");
 
-static hg_return_t hg_overflow_parse(struct hg_handle *handle, hg_op_t op, struct hg_extra *extra);
+static hg_return_t hg_overflow_parse(struct hg_handle *handle, struct hg_extra *extra);
 static uint32_t hg_overflow_deadline(const struct hg_handle *handle);
 static struct hg_extra *hg_overflow_extra(struct hg_handle *handle);
 static struct hg_budget *hg_overflow_budget(const struct hg_handle *handle);
 static hg_return_t hg_overflow_enter(struct hg_handle *handle, struct hg_extra *extra,
                                      bool *is_waiting_p);
 static void hg_overflow_run_waited(struct hg_completion *completion);
-static void hg_overflow_waited_enough(struct hg_timer *timer);
+static void hg_overflow_wait_fire(struct hg_timer *timer);
 static void hg_overflow_wait_finish(struct hg_timer *timer);
 static hg_return_t hg_overflow_pull(struct hg_handle *handle, struct hg_extra *extra);
 static uint32_t hg_overflow_left(const struct hg_extra *extra);
-static hg_return_t hg_overflow_input_done(const struct hg_cb_info *info);
-static hg_return_t hg_overflow_output_done(const struct hg_cb_info *info);
-static void hg_overflow_done(struct hg_handle *handle, struct hg_extra *extra, hg_return_t ret);
+static hg_return_t hg_overflow_pulled(const struct hg_cb_info *info);
 
 hg_return_t HG_Class_set_overflow_timeout(hg_class_t *hg_class, unsigned int timeout_ms)
 {
@@ -109,21 +106,21 @@ hg_return_t hg_overflow_expose(struct hg_handle *handle, struct hg_msg *msg, str
     return ret;
 }
 
-hg_return_t hg_overflow_fetch(struct hg_handle *handle, hg_op_t op,
+hg_return_t hg_overflow_fetch(struct hg_handle *handle,
                               void (*done)(struct hg_handle *handle, hg_return_t ret))
 {
-    struct hg_extra *extra = hg_payload_extra(handle, op);
+    struct hg_extra *extra = hg_overflow_extra(handle);
     hg_context_t *context = handle->info.context;
     bool is_waiting = false;
     hg_return_t ret;
 
     hg_extra_free(extra);
     extra->done = done;
-    ret = hg_overflow_parse(handle, op, extra);
+    ret = hg_overflow_parse(handle, extra);
     if (ret == HG_SUCCESS)
         ret = hg_overflow_enter(handle, extra, &is_waiting);
     if (util_unlikely(is_waiting)) {
-        /* Or it waited, and is in other hands. A sleeper wakes at its time at the latest. */
+        /* Another thread may use the handle already. A sleeping thread has to see the timer. */
         hg_context_wake(context);
         return HG_SUCCESS;
     }
@@ -149,13 +146,12 @@ void hg_overflow_cancel(struct hg_handle *handle)
     (void) pthread_mutex_unlock(&handle->lock);
 }
 
-/* Read the description; every number in it comes from the wire. */
-static hg_return_t hg_overflow_parse(struct hg_handle *handle, hg_op_t op, struct hg_extra *extra)
+/* Read and check the descriptor; every number in it comes from the wire. */
+static hg_return_t hg_overflow_parse(struct hg_handle *handle, struct hg_extra *extra)
 {
-    const hg_class_t *hg_class = handle->info.hg_class;
-    const struct hg_msg *msg = op == HG_INPUT ? &handle->in : &handle->out;
-    size_t reserved = (size_t) (op == HG_INPUT ? hg_rpc_class(hg_class)->in_offset
-                                               : hg_rpc_class(hg_class)->out_offset);
+    const hg_op_t op = handle->is_origin ? HG_OUTPUT : HG_INPUT;
+    const struct hg_msg *msg = hg_payload_msg(handle, op);
+    size_t reserved = hg_payload_reserved(handle, op);
     const char *at = msg->buf + hg_msg_payload_offset(msg, msg->flags) + reserved;
     struct hg_overflow_wire wire;
     hg_return_t ret;
@@ -176,7 +172,7 @@ static hg_return_t hg_overflow_parse(struct hg_handle *handle, hg_op_t op, struc
     if (ret != HG_SUCCESS)
         extra->remote = HG_BULK_NULL;
     else if (HG_Bulk_get_size(extra->remote) < extra->size)
-        goto refuse; /* it may describe more, as the whole block that the data are in */
+        goto refuse; /* it may be larger, if it describes the whole block of the data */
     return ret;
 
 refuse:
@@ -185,7 +181,7 @@ refuse:
     return HG_PROTOCOL_ERROR;
 }
 
-/* What is left of the time of a forward that has a deadline; otherwise as the class has it. */
+/* Milliseconds for a fetch: the rest of the forward's deadline, or the default of the class. */
 static uint32_t hg_overflow_deadline(const struct hg_handle *handle)
 {
     if (handle->is_origin && atomic_load(&handle->pending) > HG_PENDING_TIMER)
@@ -194,7 +190,7 @@ static uint32_t hg_overflow_deadline(const struct hg_handle *handle)
                                 memory_order_relaxed);
 }
 
-/* A target fetches inputs, and an origin outputs. */
+/* An origin fetches outputs, a target inputs. */
 static struct hg_extra *hg_overflow_extra(struct hg_handle *handle)
 {
     return handle->is_origin ? &handle->out_extra : &handle->in_extra;
@@ -207,8 +203,8 @@ static struct hg_budget *hg_overflow_budget(const struct hg_handle *handle)
 }
 
 /*
- * Count the data before there is memory for them, or have them wait: then the completion, which has
- * nothing else to do meanwhile, is queued when there is room, or when there will not be.
+ * Charge the data to the budget before memory is allocated for them. If they have to wait, the
+ * handle's completion, which is not used otherwise meanwhile, is queued when the wait has ended.
  */
 static hg_return_t hg_overflow_enter(struct hg_handle *handle, struct hg_extra *extra,
                                      bool *is_waiting_p)
@@ -224,9 +220,9 @@ static hg_return_t hg_overflow_enter(struct hg_handle *handle, struct hg_extra *
     extra->wait.completion = &handle->completion;
     extra->wait.is_canceled_p = handle->is_origin ? &handle->is_canceled : NULL;
     extra->wait.timer = NULL;
-    /* The timer of a forward's deadline cancels it. */
+    /* A forward with a deadline needs no timer here: that of the deadline cancels the wait. */
     if (deadline_ms != 0 && !is_timed) {
-        handle->timer.fire = hg_overflow_waited_enough;
+        handle->timer.fire = hg_overflow_wait_fire;
         handle->timer.finish = hg_overflow_wait_finish;
         extra->wait.timer = &handle->timer;
     }
@@ -253,8 +249,8 @@ static void UTIL_COLD hg_overflow_run_waited(struct hg_completion *completion)
     extra->done(handle, ret);
 }
 
-/* Nothing: until hg_overflow_wait_finish() has run the timer is not its owner's. */
-static void hg_overflow_waited_enough(struct hg_timer *timer)
+/* Does nothing: the timer may be used again only after its `finish`, which ends the wait. */
+static void hg_overflow_wait_fire(struct hg_timer *timer)
 {
     (void) timer;
 }
@@ -269,10 +265,9 @@ static void hg_overflow_wait_finish(struct hg_timer *timer)
                      true);
 }
 
-/* The data are counted. */
+/* Pull data that the budget has admitted. */
 static hg_return_t hg_overflow_pull(struct hg_handle *handle, struct hg_extra *extra)
 {
-    const hg_cb_t done = handle->is_origin ? hg_overflow_output_done : hg_overflow_input_done;
     hg_return_t ret;
     hg_bulk_t sink;
 
@@ -286,7 +281,7 @@ static hg_return_t hg_overflow_pull(struct hg_handle *handle, struct hg_extra *e
     if (ret != HG_SUCCESS)
         return ret;
     (void) pthread_mutex_lock(&handle->lock);
-    ret = HG_Bulk_transfer_deadline(handle->info.context, done, handle, HG_BULK_PULL,
+    ret = HG_Bulk_transfer_deadline(handle->info.context, hg_overflow_pulled, handle, HG_BULK_PULL,
                                     handle->info.addr, handle->info.context_id, extra->remote, 0,
                                     sink, 0, extra->size, hg_overflow_left(extra), &extra->op_id);
     if (ret != HG_SUCCESS)
@@ -297,7 +292,7 @@ static hg_return_t hg_overflow_pull(struct hg_handle *handle, struct hg_extra *e
     return ret;
 }
 
-/* Milliseconds; 0: there is no end. */
+/* Milliseconds until end_ns; 0: no limit. */
 static uint32_t hg_overflow_left(const struct hg_extra *extra)
 {
     const uint64_t now = hg_clock_ns();
@@ -309,24 +304,12 @@ static uint32_t hg_overflow_left(const struct hg_extra *extra)
                : 1;
 }
 
-static hg_return_t hg_overflow_input_done(const struct hg_cb_info *info)
+static hg_return_t hg_overflow_pulled(const struct hg_cb_info *info)
 {
     struct hg_handle *handle = info->arg;
+    struct hg_extra *extra = hg_overflow_extra(handle);
+    hg_return_t ret = info->ret;
 
-    hg_overflow_done(handle, &handle->in_extra, info->ret);
-    return HG_SUCCESS;
-}
-
-static hg_return_t hg_overflow_output_done(const struct hg_cb_info *info)
-{
-    struct hg_handle *handle = info->arg;
-
-    hg_overflow_done(handle, &handle->out_extra, info->ret);
-    return HG_SUCCESS;
-}
-
-static void hg_overflow_done(struct hg_handle *handle, struct hg_extra *extra, hg_return_t ret)
-{
     (void) pthread_mutex_lock(&handle->lock);
     extra->op_id = HG_OP_ID_NULL;
     (void) pthread_mutex_unlock(&handle->lock);
@@ -342,6 +325,7 @@ static void hg_overflow_done(struct hg_handle *handle, struct hg_extra *extra, h
     if (ret != HG_SUCCESS)
         hg_extra_free(extra);
     else if (handle->is_origin)
-        hg_budget_leave(&extra->block->charge); /* it is the program's, which asked for it */
+        hg_budget_leave(&extra->block->charge); /* held outputs are the program's own choice */
     extra->done(handle, ret);
+    return HG_SUCCESS;
 }

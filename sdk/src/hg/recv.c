@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The target's side of a request: receives are posted ahead, what arrives is checked and handed to
- * its handler.
+ * The target's side of a request: post receives, check the requests that arrive, and call their
+ * handlers.
  *
- * A context has many handles for requests, but posts only a window of them at a time: those are
- * reused at once and stay warm in the cache; what the transport receives beyond waits there. A
- * handle that is released is posted again if the window is not full, otherwise it goes back to the
- * pool.
+ * A context has many handles for requests, but posts only a window of them at a time, so that few
+ * handles are reused and stay in the cache; the transport queues further requests. A handle that is
+ * released is posted again if the window is not full, otherwise it goes back to the pool.
  */
 #include "hg/recv.h"
 
@@ -20,15 +19,15 @@
 
 #include <inttypes.h>
 
-/* Below this part of the window more handles are posted. */
+/* With fewer receives posted the pool grows; otherwise only free handles are posted. */
 #define HG_WINDOW_LOW(window) (((window) + 3) / 4)
 
-/* How long stopping waits for cancelled receives. */
+/* Nanoseconds that hg_recv_stop() waits for cancelled receives. */
 #define HG_STOP_NS UINT64_C(30000000000)
 
 static void hg_recv_released(struct hg_handle *handle);
 static void hg_recv_recycle(struct hg_handle *handle);
-static void hg_recv_lack(hg_context_t *context);
+static void hg_recv_set_lacking(hg_context_t *context);
 static hg_return_t hg_recv_post(struct hg_handle *handle);
 static int32_t hg_recv_count(hg_context_t *context, uint8_t path, int32_t change);
 static void hg_recv_done(const struct na_cb_info *info);
@@ -38,7 +37,7 @@ static hg_return_t hg_recv_refuse(struct hg_handle *handle,
                                   const struct hg_core_header_request *header, hg_return_t ret);
 static void hg_recv_hello(struct hg_handle *handle);
 static void hg_recv_fetched(struct hg_handle *handle, hg_return_t ret);
-static void hg_recv_unknown(struct hg_handle *handle);
+static void hg_recv_refuse_unknown(struct hg_handle *handle);
 static void hg_recv_run(struct hg_completion *completion);
 static uint32_t hg_recv_find_unanswered(struct hg_pool *pool, bool is_released);
 static bool hg_recv_is_stopped(hg_context_t *context);
@@ -80,7 +79,7 @@ hg_return_t hg_recv_fill(hg_context_t *context, enum hg_path path)
         ret = hg_recv_post(handle);
     }
     if (util_unlikely(ret != HG_SUCCESS) && atomic_load(&rpc_context->posted[path]) == 0)
-        hg_recv_lack(context);
+        hg_recv_set_lacking(context);
     return ret;
 }
 
@@ -103,7 +102,7 @@ static void hg_recv_released(struct hg_handle *handle)
     hg_recv_recycle(handle);
 }
 
-/* Post the receive of a handle that is not in use any more, or give it back to its pool. */
+/* Post the receive of a released handle, or give it back to its pool. */
 static void hg_recv_recycle(struct hg_handle *handle)
 {
     struct hg_rpc_context *context = hg_rpc_context(handle->info.context);
@@ -161,7 +160,7 @@ bool hg_recv_release_unanswered(hg_context_t *context)
     return true;
 }
 
-/* Count such requests, or release them. */
+/* Count, and if is_released release, the requests that were destroyed without a response. */
 static uint32_t hg_recv_find_unanswered(struct hg_pool *pool, bool is_released)
 {
     struct hg_handle *handle;
@@ -200,14 +199,14 @@ void hg_recv_dispatch(struct hg_handle *handle)
     hg_context_push(handle->info.context, &handle->completion);
 }
 
-/* No request can come that would have the next receive posted. */
-static void UTIL_COLD hg_recv_lack(hg_context_t *context)
+/* No receive is posted, so no request will cause the next one to be posted: progress has to. */
+static void UTIL_COLD hg_recv_set_lacking(hg_context_t *context)
 {
     if (atomic_load(&hg_rpc_context(context)->is_receiving))
         hg_context_refused_set(context, &hg_rpc_context(context)->lacks_receives);
 }
 
-/* Post the receive of a handle that nobody uses; on failure it is in the pool again. */
+/* Post the receive of a handle; after an error the handle is back in its pool. */
 static hg_return_t hg_recv_post(struct hg_handle *handle)
 {
     const struct hg_class_path *path = hg_handle_path(handle);
@@ -223,18 +222,18 @@ static hg_return_t hg_recv_post(struct hg_handle *handle)
                                        handle->in.plugin_data, handle->in.op);
     if (util_likely(na_return == NA_SUCCESS)) {
         if (util_unlikely(posted == 0))
-            hg_context_wake(context); /* messages may wait for just this receive */
+            hg_context_wake(context); /* the transport may have queued requests */
         return HG_SUCCESS;
     }
     HG_LOG_WARNING("cannot post a receive for requests: %s", NA_Error_to_string(na_return));
     hg_handle_advance(handle, hg_target_next, HG_HANDLE_POSTED, HG_EVENT_ARRIVE);
     hg_pool_put(&hg_rpc_context(context)->targets[path_index], handle);
     if (atomic_fetch_sub(&hg_rpc_context(context)->posted[path_index], 1) == 1)
-        hg_recv_lack(context);
+        hg_recv_set_lacking(context);
     return hg_return_from_na(na_return);
 }
 
-/* How many are posted now. */
+/* Change the number of posted receives, and return it. */
 static inline int32_t hg_recv_count(hg_context_t *context, uint8_t path, int32_t change)
 {
     int32_t posted;
@@ -278,7 +277,7 @@ static void hg_recv_failed(struct hg_handle *handle, na_return_t na_return)
     hg_recv_recycle(handle);
 }
 
-/* Look at a request. On failure the handle is to be recycled. */
+/* Process a request. After an error the caller recycles the handle. */
 static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_info *info)
 {
     struct hg_core_header_request header;
@@ -316,20 +315,20 @@ static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_i
     atomic_store_explicit(&handle->ref, 1, memory_order_relaxed);
     handle->rpc = hg_registry_find(&hg_rpc_class(handle->info.hg_class)->registry, header.id);
     if (util_unlikely(handle->rpc == NULL)) {
-        hg_recv_unknown(handle);
+        hg_recv_refuse_unknown(handle);
         return HG_SUCCESS;
     }
     if (util_likely(!(header.flags & HG_CORE_HEADER_MORE_DATA))) {
         hg_recv_dispatch(handle);
         return HG_SUCCESS;
     }
-    ret = hg_overflow_fetch(handle, HG_INPUT, hg_recv_fetched);
+    ret = hg_overflow_fetch(handle, hg_recv_fetched);
     if (ret != HG_SUCCESS)
         hg_respond_error(handle, ret);
     return HG_SUCCESS;
 }
 
-/* Its sender has another key, or no session: it is told so, and nobody else gets to know of it. */
+/* The sender has another key, or no session: respond so, without calling a handler. */
 static hg_return_t UTIL_COLD hg_recv_refuse(struct hg_handle *handle,
                                             const struct hg_core_header_request *header,
                                             hg_return_t ret)
@@ -353,7 +352,7 @@ static void UTIL_COLD hg_recv_hello(struct hg_handle *handle)
     hg_context_push(handle->info.context, &handle->completion);
 }
 
-/* The input that did not fit the request is here; this runs inside of HG_Trigger(). */
+/* The fetch of a large input ended; called by HG_Trigger(). */
 static void hg_recv_fetched(struct hg_handle *handle, hg_return_t ret)
 {
     if (ret != HG_SUCCESS) {
@@ -368,7 +367,7 @@ static void hg_recv_fetched(struct hg_handle *handle, hg_return_t ret)
     hg_recv_run(&handle->completion);
 }
 
-static void hg_recv_unknown(struct hg_handle *handle)
+static void hg_recv_refuse_unknown(struct hg_handle *handle)
 {
     HG_LOG_WRITE(hg_count_level(&handle->info.context->counters.unknown_rpc),
                  "a request came for RPC %#" PRIx64 ", which is not registered here",
@@ -376,7 +375,7 @@ static void hg_recv_unknown(struct hg_handle *handle)
     hg_respond_error(handle, HG_NOENTRY);
 }
 
-/* Call the handler. Until then the library has the only reference to the request. */
+/* Call the handler of a request to which the library has the only reference. */
 static void hg_recv_run(struct hg_completion *completion)
 {
     struct hg_handle *handle = util_container_of(completion, struct hg_handle, completion);
@@ -393,13 +392,10 @@ static void hg_recv_run(struct hg_completion *completion)
         }
     }
     if (util_unlikely(rpc_cb == NULL)) {
-        hg_recv_unknown(handle);
+        hg_recv_refuse_unknown(handle);
         return;
     }
-    /*
-     * One reference is the program's, one is kept while the handler runs, and unless the RPC is
-     * one-way one is kept until the response was sent.
-     */
+    /* References: the program, this call, and the response unless the RPC is one-way. */
     atomic_store_explicit(&handle->ref, handle->no_response ? 2 : 3, memory_order_relaxed);
     hg_handle_advance(handle, hg_target_next, HG_HANDLE_UNUSED, HG_EVENT_HAND_OVER);
     ret = rpc_cb(handle);
@@ -431,7 +427,7 @@ static bool hg_recv_is_stopped(hg_context_t *context)
     return true;
 }
 
-/* All handles are looked at: which are posted is known to themselves only. */
+/* Only the state of each handle says whether its receive is posted. */
 static void hg_recv_cancel_all(hg_context_t *context, enum hg_path path)
 {
     struct hg_handle *handle;

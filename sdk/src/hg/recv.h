@@ -5,26 +5,26 @@
 
 #include "hg/handle.h"
 
-/* What the pools of targets' handles are given. */
+/* The kind of targets' handles, for their pools. */
 extern UTIL_HIDDEN const struct hg_handle_kind hg_recv_kind;
 
-/* Keep enough receives posted. */
+/* Post receives until the window is full. */
 hg_return_t hg_recv_fill(hg_context_t *context, enum hg_path path);
 
-/* Post receives where none could be posted. */
+/* Post receives again on the paths where none could be posted. */
 void hg_recv_retry(hg_context_t *context);
 
 /*
- * Release the requests that the program has destroyed and not answered, if it has no others: false
- * if it has, then nothing was done.
+ * Release the requests that the program destroyed without a response. Returns false, and does
+ * nothing, if other handles of requests are in use.
  */
 bool hg_recv_release_unanswered(hg_context_t *context);
 
-/* Cancel all receives and wait until they ended; receive again. */
+/* Cancel all receives and wait until they have ended; post them again. */
 hg_return_t hg_recv_stop(hg_context_t *context);
 void hg_recv_restart(hg_context_t *context);
 
-/* Have the handler called by HG_Trigger(). */
+/* Queue a request, so that HG_Trigger() calls its handler. */
 void hg_recv_dispatch(struct hg_handle *handle);
 
 #endif /* HG_RECV_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The target's side of a response: send it, and if it did not fit a message wait until it was
- * fetched.
+ * The target's side of a response: send it, and if the output does not fit the message wait until
+ * the origin has fetched it.
  */
 #include "hg/respond.h"
 
@@ -15,22 +15,21 @@
 
 #include <inttypes.h>
 
-static inline void hg_respond_end(struct hg_handle *handle) __attribute__((__always_inline__));
 static struct hg_handle *hg_respond_take_refused(struct hg_refusals *refusals);
-static bool hg_respond_later(struct hg_handle *handle, hg_return_t ret_code);
+static bool hg_respond_defer(struct hg_handle *handle, hg_return_t ret_code);
 static uint8_t hg_respond_flags(const struct hg_handle *handle);
 static hg_return_t hg_respond_check(const struct hg_handle *handle);
 static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg_return_t ret_code,
                                     size_t payload, uint8_t flags);
 static hg_return_t hg_respond_expose(struct hg_handle *handle, uint8_t flags, size_t *payload_p,
                                      bool *is_abandoned_p);
-static void hg_respond_forget_output(struct hg_handle *handle);
-static hg_return_t hg_respond_await(struct hg_handle *handle);
-static hg_return_t hg_respond_await_again(struct hg_handle *handle);
-static void hg_respond_unexpose(struct hg_handle *handle);
+static void hg_respond_drop_output(struct hg_handle *handle);
+static hg_return_t hg_respond_post_ack(struct hg_handle *handle);
+static hg_return_t hg_respond_post_ack_again(struct hg_handle *handle);
+static void hg_respond_cancel_ack(struct hg_handle *handle);
 static void hg_respond_sent(const struct na_cb_info *info);
 static void hg_respond_acknowledged(const struct na_cb_info *info);
-static bool hg_respond_await_on(struct hg_handle *handle,
+static bool hg_respond_skip_ack(struct hg_handle *handle,
                                 const struct hg_core_header_response *header, hg_return_t *ret_p);
 static void hg_respond_run(struct hg_completion *completion);
 
@@ -45,7 +44,7 @@ hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void *arg, void *ou
     ret = hg_respond_check(handle);
     if (ret != HG_SUCCESS)
         return ret;
-    /* The operation's reference is the one that the handle has had for its response. */
+    /* The operation uses the reference that hg_recv_run() took for the response. */
     hg_handle_advance(handle, hg_target_next, HG_HANDLE_IDLE, HG_EVENT_START);
     ret = hg_payload_encode(handle, HG_OUTPUT, out_struct, &payload, &flags);
     if (ret != HG_SUCCESS)
@@ -74,15 +73,10 @@ error:
 
 void hg_respond_ended(struct hg_handle *handle)
 {
-    hg_respond_end(handle);
-}
-
-static inline void hg_respond_end(struct hg_handle *handle)
-{
     if (handle->callback != NULL) {
         hg_context_push(handle->info.context, &handle->completion);
     } else {
-        /* Nobody wants to know: no need to go through the queue. */
+        /* Without a callback there is no need to go through the queue. */
         HG_PROBE2(respond__done, handle, atomic_load_explicit(&handle->ret, memory_order_relaxed));
         if (util_unlikely(handle->out_extra.block != NULL))
             hg_extra_free(&handle->out_extra);
@@ -112,7 +106,7 @@ void hg_respond_error(struct hg_handle *handle, hg_return_t ret_code)
         return;
     }
     if (util_unlikely(is_hello_ack)) {
-        hg_count_own_add(&handle->resp_count, UINT64_MAX); /* it is no RPC */
+        hg_count_own_add(&handle->resp_count, UINT64_MAX); /* a HELLO does not count as an RPC */
         ret = hg_respond_start(handle, HG_CORE_RESPONSE_MAGIC, ret_code, handle->deferred_payload,
                                HG_CORE_HEADER_HELLO);
         if (ret != HG_SUCCESS)
@@ -122,8 +116,8 @@ void hg_respond_error(struct hg_handle *handle, hg_return_t ret_code)
                                handle->no_response ? HG_CORE_ACK_MAGIC : HG_CORE_RESPONSE_MAGIC,
                                ret_code, 0, hg_respond_flags(handle));
     }
-    /* Nobody else would tell the origin. */
-    if (ret == HG_SUCCESS || (ret == HG_AGAIN && hg_respond_later(handle, ret_code)))
+    /* Without this response the origin would wait until its deadline. */
+    if (ret == HG_SUCCESS || (ret == HG_AGAIN && hg_respond_defer(handle, ret_code)))
         return;
     if (ret == HG_AGAIN)
         HG_LOG_WARNING("RPC %#" PRIx64 " ends without its error %s being sent: %u others wait for "
@@ -169,17 +163,17 @@ hg_return_t hg_respond_cancel(struct hg_handle *handle)
 {
     hg_return_t ret;
 
-    /* The flag is for a thread that starts a part of the operation after it was looked for here. */
+    /* A thread that starts a part of the operation later than the checks below sees the flag. */
     atomic_store(&handle->is_canceled, true);
     ret = hg_handle_cancel_msg(handle, &handle->out);
     if (atomic_load(&handle->is_awaited))
         (void) hg_handle_cancel_msg(handle, &handle->ack);
-    /* A thread that sleeps has to see to what ended. */
+    /* A sleeping thread has to poll for what was cancelled. */
     hg_context_wake(handle->info.context);
     return ret;
 }
 
-/* Of a message without a payload: where there is no session, it proves nothing. */
+/* Flags of a response without a payload; it is not sealed if the request had no session. */
 static uint8_t hg_respond_flags(const struct hg_handle *handle)
 {
     const uint8_t flags = hg_rpc_class(handle->info.hg_class)->msg_flags[handle->path];
@@ -188,7 +182,7 @@ static uint8_t hg_respond_flags(const struct hg_handle *handle)
                                                 : (uint8_t) (flags & ~HG_CORE_HEADER_HAS_SEAL);
 }
 
-/* All that wait, linked by next_waiting. */
+/* Dequeue all responses that wait, linked by next_waiting. */
 static struct hg_handle *hg_respond_take_refused(struct hg_refusals *refusals)
 {
     struct hg_handle *first;
@@ -201,8 +195,8 @@ static struct hg_handle *hg_respond_take_refused(struct hg_refusals *refusals)
     return first;
 }
 
-/* Have an error response sent again when there is progress; false if too many wait already. */
-static bool hg_respond_later(struct hg_handle *handle, hg_return_t ret_code)
+/* Queue an error response to be sent again by progress; false: the queue is full. */
+static bool hg_respond_defer(struct hg_handle *handle, hg_return_t ret_code)
 {
     hg_context_t *context = handle->info.context;
     struct hg_refusals *refusals = &hg_rpc_context(context)->refusals;
@@ -268,8 +262,8 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle,
             return ret;
     }
     if (util_unlikely(is_abandoned)) {
-        /* The bare word: should its origin wait after all, it is to know that nothing comes. */
-        hg_respond_forget_output(handle);
+        /* A response without output, in case that the origin still waits. */
+        hg_respond_drop_output(handle);
         is_fetched = false;
         ret_code = HG_CANCELED;
         flags = hg_respond_flags(handle);
@@ -290,7 +284,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle,
     }
 
     ret = hg_return_from_na(na_return);
-    /* Counted before, because the handle may be in other hands once it is sent. */
+    /* It was counted before it was sent, because another thread may use the handle afterwards. */
     hg_count_own_add(&handle->resp_count, UINT64_MAX);
     hg_count_own_add(&handle->resp_bytes, UINT64_C(0) - (size - handle->out.header));
     if (is_fetched)
@@ -301,9 +295,9 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle,
                      NA_Error_to_string(na_return));
     if (!is_fetched)
         return ret;
-    /* The receive of the acknowledgement is posted: the error comes by the callback. */
+    /* The receive of the acknowledgement is posted, so the callback reports the error. */
     hg_handle_set_error(handle, ret);
-    hg_respond_unexpose(handle);
+    hg_respond_cancel_ack(handle);
     hg_handle_part_done(handle);
     if (deadline_ms != 0)
         hg_deadline_started(handle);
@@ -311,8 +305,8 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle,
 }
 
 /*
- * Describe the output in the message, and await the word that it was fetched; or have the word
- * already that it will not be.
+ * Write the descriptor of the output into the message, and post the receive of the acknowledgement.
+ * Sets *is_abandoned_p instead of that if an ABANDON for the request has come already.
  */
 static hg_return_t hg_respond_expose(struct hg_handle *handle, uint8_t flags, size_t *payload_p,
                                      bool *is_abandoned_p)
@@ -328,20 +322,20 @@ static hg_return_t hg_respond_expose(struct hg_handle *handle, uint8_t flags, si
     *is_abandoned_p = !hg_control_await(handle);
     if (*is_abandoned_p)
         return HG_SUCCESS;
-    ret = hg_respond_await(handle);
+    ret = hg_respond_post_ack(handle);
     if (ret != HG_SUCCESS) {
         hg_control_await_end(handle);
         return ret;
     }
-    /* What ended it before found nothing to cancel. */
+    /* A cancel or acknowledgement before this found no receive to cancel. */
     if (atomic_load(&handle->is_canceled) || atomic_load(&handle->is_acknowledged))
-        hg_respond_unexpose(handle);
+        hg_respond_cancel_ack(handle);
     hg_count(&handle->info.context->counters.resp_extra);
     return HG_SUCCESS;
 }
 
-/* Nobody will fetch it; what is left of the operation is to send a message. */
-static void hg_respond_forget_output(struct hg_handle *handle)
+/* The origin will not fetch the output, so the operation has no part for the acknowledgement. */
+static void hg_respond_drop_output(struct hg_handle *handle)
 {
     HG_LOG_DEBUG("the origin of RPC %#" PRIx64 " gave it up before the response", handle->info.id);
     hg_extra_free(&handle->out_extra);
@@ -349,7 +343,7 @@ static void hg_respond_forget_output(struct hg_handle *handle)
     atomic_fetch_sub_explicit(&handle->pending, 1, memory_order_relaxed);
 }
 
-static hg_return_t hg_respond_await(struct hg_handle *handle)
+static hg_return_t hg_respond_post_ack(struct hg_handle *handle)
 {
     const struct hg_class_path *path = hg_handle_path(handle);
     na_return_t na_return;
@@ -367,19 +361,22 @@ static hg_return_t hg_respond_await(struct hg_handle *handle)
     return HG_SUCCESS;
 }
 
-/* Under the lock a cancel or the end of the deadline finds the receive posted or not at all. */
-static hg_return_t hg_respond_await_again(struct hg_handle *handle)
+/*
+ * The lock orders this with a cancel or a deadline: either that cancels the receive, or this sees
+ * is_canceled and does not post it.
+ */
+static hg_return_t hg_respond_post_ack_again(struct hg_handle *handle)
 {
     hg_return_t ret = HG_CANCELED;
 
     (void) pthread_mutex_lock(&handle->lock);
     if (!atomic_load(&handle->is_canceled) && !atomic_load(&handle->is_acknowledged))
-        ret = hg_respond_await(handle);
+        ret = hg_respond_post_ack(handle);
     (void) pthread_mutex_unlock(&handle->lock);
     return ret;
 }
 
-static void hg_respond_unexpose(struct hg_handle *handle)
+static void hg_respond_cancel_ack(struct hg_handle *handle)
 {
     (void) hg_handle_cancel_msg(handle, &handle->ack);
 }
@@ -393,7 +390,7 @@ static void hg_respond_sent(const struct na_cb_info *info)
             hg_count(&handle->info.context->counters.send_error);
         hg_handle_set_error(handle, hg_return_from_na(info->ret));
         if (handle->out_extra.block != NULL)
-            hg_respond_unexpose(handle);
+            hg_respond_cancel_ack(handle);
     }
     hg_handle_part_done(handle);
 }
@@ -407,7 +404,7 @@ static void hg_respond_acknowledged(const struct na_cb_info *info)
     if (ret == HG_SUCCESS)
         ret = hg_header_check_response(handle, &handle->ack,
                                        info->info.recv_expected.actual_buf_size, &header);
-    if ((ret == HG_SUCCESS || ret == HG_AGAIN) && hg_respond_await_on(handle, &header, &ret))
+    if ((ret == HG_SUCCESS || ret == HG_AGAIN) && hg_respond_skip_ack(handle, &header, &ret))
         return;
     hg_control_await_end(handle);
     if (ret == HG_CANCELED && atomic_load(&handle->is_acknowledged))
@@ -418,10 +415,10 @@ static void hg_respond_acknowledged(const struct na_cb_info *info)
 }
 
 /*
- * Look at an acknowledgement. True if it is of another response, of one with the same tag, and this
- * one's is still to come.
+ * Process an acknowledgement. Returns true if it was for another response with the same tag, and
+ * the receive is posted again.
  */
-static bool hg_respond_await_on(struct hg_handle *handle,
+static bool hg_respond_skip_ack(struct hg_handle *handle,
                                 const struct hg_core_header_response *header, hg_return_t *ret_p)
 {
     uint32_t cookie = hg_header_cookie(header->cookie, header->cookie_high);
@@ -438,10 +435,10 @@ static bool hg_respond_await_on(struct hg_handle *handle,
     if (cookie != handle->cookie)
         hg_control_pass_ack(handle, header->id, cookie, (hg_return_t) header->ret_code);
     else
-        hg_count(&handle->info.context->counters.refused_key); /* one of another request again */
-    /* One part more, for the next one may come, and end the operation, before this returns. */
+        hg_count(&handle->info.context->counters.refused_key); /* sealed for another request */
+    /* The receive that is posted may end at once: one more part keeps the operation from ending. */
     atomic_fetch_add(&handle->pending, 1);
-    *ret_p = hg_respond_await_again(handle);
+    *ret_p = hg_respond_post_ack_again(handle);
     if (*ret_p != HG_SUCCESS) {
         atomic_fetch_sub(&handle->pending, 1);
         return false;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Forwards that are started later, in order: for their turn (flow.h), or a session (remote.h). */
+/* Queues of deferred forwards, which wait for their turn (flow.h) or a session (remote.h). */
 #ifndef HG_WAITING_H
 #define HG_WAITING_H
 
 #include "hg/handle.h"
 
-/* A list of handles; whoever has it guards it. */
+/* A queue of handles, guarded by a lock of its owner. */
 struct hg_waiting {
     struct hg_handle *first; /* linked by next_waiting */
     struct hg_handle **last; /* where the next one is linked */
@@ -13,12 +13,12 @@ struct hg_waiting {
 
 void hg_waiting_init(struct hg_waiting *waiting);
 
-/* Keep what a forward needs to be started later; its time begins. */
+/* Save what a forward needs to be started later; its deadline counts from here on. */
 void hg_waiting_defer(struct hg_handle *handle, size_t payload, uint8_t flags);
 
 /*
- * From here on a deadline or a cancel may end the forward. Its one part is that it waits. What
- * finds the list from the handle is set before.
+ * Queue a forward. From here on a deadline or a cancel may end it, and must find the queue: the
+ * caller has set the handle's `flow` or `remote` before. Waiting is the only part of the operation.
  */
 void hg_waiting_add(struct hg_waiting *waiting, struct hg_handle *handle, bool is_first);
 
