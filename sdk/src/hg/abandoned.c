@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Forwards that their origins abandoned before the response, the latest ones: a ring in the order
- * in which they came, and a hash table over it. The hash has a seed of its own, so that no peer can
- * choose what meets in one place.
+ * The latest requests for which an ABANDON came before the response: a ring in the order of
+ * arrival, and a hash table over it. The hash is seeded, so that no peer can cause collisions.
  */
 #include "hg/abandoned.h"
 
@@ -11,7 +10,7 @@
 
 #include <stdlib.h>
 
-_Static_assert(HG_ABANDONED_MAX < UINT16_MAX, "places are 16 bits wide");
+_Static_assert(HG_ABANDONED_MAX < UINT16_MAX, "links are 16 bits wide");
 _Static_assert((HG_ABANDONED_BUCKETS & (HG_ABANDONED_BUCKETS - 1)) == 0, "a power of two");
 
 static uint16_t *hg_abandoned_bucket(struct hg_abandoned_table *table,
@@ -45,8 +44,8 @@ void hg_abandoned_free(struct hg_abandoned_table *table, const hg_class_t *hg_cl
 na_addr_t *hg_abandoned_add(struct hg_abandoned_table *table, const hg_class_t *hg_class,
                             const struct hg_abandoned *abandoned, uint8_t *path_p)
 {
-    const uint32_t place = table->next % HG_ABANDONED_MAX;
-    struct hg_abandoned *slot = &table->ring[place];
+    const uint32_t index = table->next % HG_ABANDONED_MAX;
+    struct hg_abandoned *slot = &table->ring[index];
     na_addr_t *old_addr = slot->na_addr;
     uint16_t *bucket;
 
@@ -61,7 +60,7 @@ na_addr_t *hg_abandoned_add(struct hg_abandoned_table *table, const hg_class_t *
     bucket = hg_abandoned_bucket(table, abandoned);
     *slot = *abandoned;
     slot->next = *bucket;
-    *bucket = (uint16_t) (place + 1);
+    *bucket = (uint16_t) (index + 1);
     return old_addr;
 }
 
@@ -89,7 +88,7 @@ bool hg_abandoned_equals(const hg_class_t *hg_class, const struct hg_abandoned *
            NA_Addr_cmp(hg_class->paths[one->path].na_class, one->na_addr, other->na_addr);
 }
 
-/* Of all but the address, which has no bytes to look at. */
+/* The hash covers all members but the address, which is opaque. */
 static uint16_t *hg_abandoned_bucket(struct hg_abandoned_table *table,
                                      const struct hg_abandoned *abandoned)
 {
@@ -100,7 +99,7 @@ static uint16_t *hg_abandoned_bucket(struct hg_abandoned_table *table,
     return &table->buckets[hg_checksum(words, sizeof(words), table->seed) % HG_ABANDONED_BUCKETS];
 }
 
-/* What points to it, or the end of where it would be. */
+/* Returns the link to the entry, or the end of its hash chain. */
 static uint16_t *hg_abandoned_find(struct hg_abandoned_table *table, const hg_class_t *hg_class,
                                    const struct hg_abandoned *wanted)
 {
@@ -114,10 +113,10 @@ static uint16_t *hg_abandoned_find(struct hg_abandoned_table *table, const hg_cl
 static void hg_abandoned_unlink(struct hg_abandoned_table *table,
                                 const struct hg_abandoned *abandoned)
 {
-    const uint16_t place = (uint16_t) (abandoned - table->ring + 1);
+    const uint16_t link_value = (uint16_t) (abandoned - table->ring + 1);
     uint16_t *link = hg_abandoned_bucket(table, abandoned);
 
-    while (*link != place)
+    while (*link != link_value)
         link = &table->ring[*link - 1].next;
     *link = abandoned->next;
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Classes: opening and closing them, their settings and data.
- */
+/* Classes: opening and closing them, their settings and data. */
 #include "hg/class.h"
 
 #include "bulk/bulk_pool.h"
@@ -26,7 +24,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 static hg_class_t *hg_class_new(void);
 static void hg_class_delete(hg_class_t *hg_class);
@@ -309,7 +306,7 @@ static void hg_class_set_options(struct hg_rpc_class *hg_class, const struct hg_
     }
 }
 
-/* Open its transports. */
+/* Open the transports of a class. */
 static hg_return_t hg_class_open(hg_class_t *hg_class, const char *info_string, bool listen,
                                  const struct hg_options *options)
 {
@@ -365,7 +362,7 @@ static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_strin
     return HG_SUCCESS;
 }
 
-/* Learn the limits of the main path, and open the one for shared memory if that is wanted. */
+/* Read the limits of the main path, and open the path for shared memory with `auto_sm`. */
 static hg_return_t hg_class_open_paths(hg_class_t *hg_class, const struct hg_options *options)
 {
     struct hg_rpc_class *rpc_class = hg_rpc_class(hg_class);
@@ -373,7 +370,7 @@ static hg_return_t hg_class_open_paths(hg_class_t *hg_class, const struct hg_opt
 
     if (ret == HG_SUCCESS)
         ret = hg_class_path_seal(rpc_class, HG_PATH_MAIN, options);
-    /* An endpoint that the program opened may do so without HG being asked to. */
+    /* The program may have opened the NA class with mem_per_session. */
     hg_class->bulk->has_grants =
         NA_Class_has_capability(hg_class->paths[HG_PATH_MAIN].na_class, "memory_per_session");
     if (ret != HG_SUCCESS || !options->info.auto_sm)
@@ -392,7 +389,7 @@ static hg_return_t hg_class_open_paths(hg_class_t *hg_class, const struct hg_opt
     return HG_SUCCESS;
 }
 
-/* With a key, and where the transport does not prove it, messages are those of sessions. */
+/* With a key, messages are sealed in sessions if the transport does not prove the key. */
 static hg_return_t hg_class_path_seal(struct hg_rpc_class *hg_class, enum hg_path index,
                                       const struct hg_options *options)
 {
@@ -400,7 +397,7 @@ static hg_return_t hg_class_path_seal(struct hg_rpc_class *hg_class, enum hg_pat
     const size_t least = sizeof(struct hg_core_header) + sizeof(struct hg_core_header_seal) +
                          sizeof(struct hg_hello_ack);
 
-    /* An endpoint of the program's may have another key, or none. */
+    /* An NA class of the program may have another key, or none. */
     if (options->auth_key == NULL ||
         (hg_class->base.owns_na_class && NA_Class_has_capability(path->na_class, "authenticated")))
         return HG_SUCCESS;
@@ -486,7 +483,7 @@ static na_return_t hg_class_close_na(hg_class_t *hg_class)
     return na_return;
 }
 
-/* What fits on every path. */
+/* Returns the largest payload that fits a message on every path. */
 static hg_size_t hg_class_eager_size(const hg_class_t *hg_class, hg_op_t op)
 {
     hg_size_t least = HG_SIZE_MAX;

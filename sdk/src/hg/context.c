@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Contexts: creating and destroying them.
- */
+/* Contexts: creating and destroying them. */
 #include "hg/context.h"
 
 #include "bulk/bulk_pool.h"
@@ -20,17 +18,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Receives that are posted at a time, unless the pool is smaller. */
+/* Receives of requests that are posted at a time, unless the pool is smaller. */
 #define HG_WINDOW 64u
 
 /*
- * How long destroying waits for what only needs progress, and for responses: another thread may
- * still send one, and a peer that is gone is found out by the transport in its own time.
+ * Limits in nanoseconds for what HG_Context_destroy() waits for: operations that only need
+ * progress, and responses. Another thread may still respond, and a transport may take some time to
+ * detect that a peer is gone.
  */
 #define HG_QUIESCE_NS            UINT64_C(500000000)
 #define HG_QUIESCE_RESPONDING_NS UINT64_C(5000000000)
-#define HG_QUIESCE_POLL_NS       UINT64_C(1000000) /* then it sleeps in between, */
-#define HG_QUIESCE_SLEEP_MS      2u                /* for so long: not all ends by an event */
+#define HG_QUIESCE_POLL_NS       UINT64_C(1000000) /* after this time it sleeps in progress, */
+#define HG_QUIESCE_SLEEP_MS      2u /* but only so long, because not every end is an event */
 
 static hg_context_t *hg_context_create(hg_class_t *hg_class, uint32_t id);
 static hg_context_t *hg_context_new(hg_class_t *hg_class, uint8_t id);
@@ -163,8 +162,8 @@ static hg_return_t hg_context_open_receives(hg_context_t *context)
 }
 
 /*
- * Stop receiving, and progress what ends by itself. HG_BUSY if something is left to the program:
- * then the context goes on as it was.
+ * Stop receiving, and make progress until nothing runs. If the program has to end something itself
+ * this returns HG_BUSY and the context receives again.
  */
 static hg_return_t hg_context_quiesce(hg_context_t *context)
 {
@@ -187,7 +186,7 @@ static hg_return_t hg_context_drain(hg_context_t *context)
         hg_remotes_cancel(context);
         hg_budget_cancel_all(&hg_rpc_class(context->hg_class)->in_budget, context);
         (void) HG_Progress(context, waited_ns < HG_QUIESCE_POLL_NS ? 0 : HG_QUIESCE_SLEEP_MS);
-        /* What is complete is called back, as the program would have done with HG_Trigger(). */
+        /* Run the callbacks of what completes. */
         (void) HG_Trigger(context, 0, UINT_MAX, NULL);
         waited_ns = hg_clock_ns() - start;
         if (waited_ns > HG_QUIESCE_NS &&
@@ -220,7 +219,7 @@ static bool hg_context_is_quiet_but_requests(hg_context_t *context)
            atomic_load_explicit(&context->op_count, memory_order_acquire) == 0;
 }
 
-/* The last step of destroying: true if nothing but such requests was left. */
+/* Release requests without a response; false if something else is in use. */
 static bool hg_context_release_unanswered(hg_context_t *context)
 {
     return hg_context_is_quiet_but_requests(context) && hg_recv_release_unanswered(context);
@@ -244,7 +243,7 @@ static void hg_context_delete(hg_context_t *context)
 
     hg_budget_quiesce(&rpc_class->in_budget);
     hg_budget_quiesce(&rpc_class->out_budget);
-    /* First, for what the transport did not let go of in time ends with its context. */
+    /* Before the pools: detached messages end only with the NA context. */
     hg_context_close(context);
     hg_bulk_pool_fini(context);
     for (i = 0; i < HG_PATH_MAX; i++) {

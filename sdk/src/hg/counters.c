@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Counters: each context has a set of its own; they are added up when somebody asks.
- */
+/* Counters: each context and each handle has its own; they are added up when they are read. */
 #include "hg/counters.h"
 
 #include "hg/class.h"
@@ -14,7 +12,7 @@
 
 #define HG_COUNTER_COUNT (sizeof(struct hg_counters) / sizeof(_Atomic uint64_t))
 
-/* What the handles of a context counted, those of one kind. */
+/* Sums over the handles of one kind. */
 struct hg_handle_counts {
     uint64_t req[HG_PATH_MAX];
     uint64_t resp;
@@ -23,7 +21,6 @@ struct hg_handle_counts {
     uint64_t done;
 };
 
-/* The counters as an array, in the order of the struct. */
 static uint64_t hg_counters_at(const struct hg_counters *counters, size_t index);
 static uint32_t hg_context_count_active(hg_context_t *context);
 static void hg_context_collect(hg_context_t *context);
@@ -134,7 +131,7 @@ void hg_counters_add(hg_class_t *hg_class, struct hg_counters_sum *sum)
     hg_budget_count(&hg_rpc_class(hg_class)->out_budget, &sum->ext);
 }
 
-/* Add up what the handles counted. */
+/* Set the counters of a context that are sums over its handles. */
 static void hg_context_collect(hg_context_t *context)
 {
     struct hg_counters *counters = &context->counters;
@@ -163,7 +160,7 @@ static void hg_counters_set(_Atomic uint64_t *counter, uint64_t value)
     atomic_store_explicit(counter, value, memory_order_relaxed);
 }
 
-/* An origin's handle may have been on both paths, whichever pool it is in. */
+/* An origin's handle may have counted on both paths, whichever pool it is in. */
 static void hg_pool_collect(struct hg_pool *pool, struct hg_handle_counts *counts)
 {
     struct hg_handle *handle;
@@ -182,7 +179,7 @@ static void hg_pool_collect(struct hg_pool *pool, struct hg_handle_counts *count
     (void) pthread_mutex_unlock(&pool->lock);
 }
 
-/* Requests that were received and whose handles are in use. */
+/* Count the requests that were received and whose handles are in use. */
 static uint32_t hg_context_count_active(hg_context_t *context)
 {
     uint32_t in_use = hg_pools_count(hg_rpc_context(context)->targets);
@@ -236,7 +233,7 @@ static void hg_diag_add(const struct hg_counters *counters, struct hg_diag_count
     ext->resp_recv_bytes += atomic_load(&counters->resp_recv_bytes);
 }
 
-/* Not an error, but it was asked for: the level makes sure that it is seen. */
+/* The program has asked for this line, so it has the level that is always shown. */
 static void hg_diag_log(const char *what, const struct hg_counters_sum *sum)
 {
     const struct hg_diag_counters *diag = &sum->diag;

@@ -5,7 +5,6 @@
 
 #include "engine/class.h"
 
-/* All that a class has counted. */
 struct hg_counters_sum {
     struct hg_diag_counters diag;
     struct hg_ext_counters ext;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What happens to an operation on a handle whose time is over.
+ * The end of an operation on a handle whose deadline has passed.
  *
- * First its messages are cancelled, which most transports do at once. What one does not let go of
- * is detached: messages change places with those of a spare handle of the pool, which goes back
- * there when NA calls back. So the program has its handle again, with buffers that nobody writes
- * to. The spare handle takes the slot of the tags with it: no response to a later use of the
+ * First its messages are cancelled, which most transports do at once. Messages that the transport
+ * still uses are detached: they are exchanged with those of a spare handle from the pool, which
+ * goes back there when NA calls back. So the program has its handle again, with buffers that
+ * nobody writes to. The spare handle gets the slot too, so that no response to a later use of the
  * handle matches the receive that is still posted.
  */
 #include "hg/deadline.h"
@@ -57,7 +57,7 @@ unsigned int HG_Get_deadline(hg_handle_t handle)
 
 void hg_deadline_begin(struct hg_handle *handle, uint32_t deadline_ms)
 {
-    /* The time of one that waited has begun. */
+    /* The deadline of a deferred forward counts from HG_Forward(). */
     if (!handle->is_deferred)
         handle->end_ns = hg_clock_ns() + deadline_ms * HG_NS_PER_MS;
     handle->timer.fire = hg_deadline_fire;
@@ -68,7 +68,7 @@ void hg_deadline_begin(struct hg_handle *handle, uint32_t deadline_ms)
 void hg_deadline_started(struct hg_handle *handle)
 {
     hg_context_arm(handle->info.context, &handle->timer, handle->end_ns);
-    /* A cancel that came before found no timer. */
+    /* A cancel by another thread found no timer if it came before. */
     if (util_unlikely(atomic_load(&handle->is_canceled)))
         hg_context_expedite(handle->info.context, &handle->timer, hg_clock_ns() + HG_CANCEL_NS);
     hg_handle_part_done(handle);
@@ -91,8 +91,8 @@ uint32_t hg_deadline_left(const struct hg_handle *handle)
 }
 
 /*
- * The thread that ends the last part but the timer's keeps it until the timer is disarmed. If that
- * fires just now it ends the operation instead.
+ * The thread that ends the last part besides the timer disarms that, and then ends the operation.
+ * If the timer is already firing, hg_deadline_finish() ends it instead.
  */
 bool hg_deadline_part_drop(struct hg_handle *handle)
 {
@@ -113,14 +113,14 @@ bool hg_deadline_part_drop(struct hg_handle *handle)
     }
 }
 
-/* The time is over: have all parts end. */
+/* The deadline has passed: cancel all parts. */
 static void hg_deadline_fire(struct hg_timer *timer)
 {
     struct hg_handle *handle = util_container_of(timer, struct hg_handle, timer);
 
     if (atomic_load(&handle->pending) == HG_PENDING_TIMER)
-        return; /* they did in the meantime */
-    /* One that was refused is only awaited until the transport lets go of it. */
+        return; /* all other parts have ended */
+    /* In DRAINING the program has the error already, so it is no timeout. */
     if (!atomic_load(&handle->is_canceled) && atomic_load(&handle->state) != HG_HANDLE_DRAINING) {
         HG_PROBE1(timeout, handle);
         hg_count(&handle->info.context->counters.timed_out);
@@ -137,14 +137,14 @@ static void hg_deadline_finish(struct hg_timer *timer)
     if (atomic_load(&handle->pending) > HG_PENDING_TIMER)
         detached = hg_detach(handle);
     if (atomic_fetch_sub(&handle->pending, detached) - detached > HG_PENDING_TIMER) {
-        /* Another thread works on a part, a fetch waits to be triggered, or memory is short. */
+        /* Another thread is at work on a part, a fetch needs HG_Trigger(), or memory is short. */
         hg_context_arm(handle->info.context, timer, hg_clock_ns() + HG_FINISH_AGAIN_NS);
         return;
     }
     handle->kind->ended(handle);
 }
 
-/* Take what is outstanding away from the handle; returns how many parts that were. */
+/* Exchange the messages that are still posted; returns how many parts that ends. */
 static int32_t hg_detach(struct hg_handle *handle)
 {
     hg_context_t *context = handle->info.context;
@@ -175,7 +175,7 @@ static int32_t hg_detach_messages(struct hg_handle *handle, struct hg_handle *sp
     bool is_received = false;
     int32_t count = 0;
 
-    /* Nobody else is to look for the acknowledgement's receive, which may change its place. */
+    /* Other threads cancel the receive of the acknowledgement only while it is listed. */
     if (!handle->is_origin)
         hg_control_await_end(handle);
     (void) pthread_mutex_lock(&handle->lock);
@@ -218,7 +218,7 @@ static bool hg_detach_message(struct hg_msg *msg, struct hg_handle *spare, struc
         atomic_fetch_sub(&spare->pending, 1);
         return false;
     }
-    /* Not before: a callback may have been at work on it. */
+    /* Only after the callback is replaced: the old one may have been running. */
     detached = *msg;
     *msg = *spare_msg;
     msg->has_payload = false;
@@ -226,7 +226,7 @@ static bool hg_detach_message(struct hg_msg *msg, struct hg_handle *spare, struc
     return true;
 }
 
-/* The transport let go of it. */
+/* The transport has ended a detached message. */
 static void hg_detach_done(const struct na_cb_info *info)
 {
     struct hg_handle *spare = info->arg;

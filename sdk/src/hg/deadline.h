@@ -7,22 +7,23 @@
 #include "hg/handle.h"
 
 /*
- * An operation with a deadline: before its parts are posted, it gets two parts more, of the timer
- * and of who starts it; when all is posted the timer is armed, and the operation may end.
+ * Start an operation with a deadline. hg_deadline_begin() adds two parts before any is posted: the
+ * timer and the call that starts the operation. When all parts are posted, hg_deadline_started()
+ * arms the timer and ends the second one.
  */
 void hg_deadline_begin(struct hg_handle *handle, uint32_t deadline_ms);
 void hg_deadline_started(struct hg_handle *handle);
 
-/* A forward whose only part is that it waits for its turn: its end_ns counts from now on. */
+/* Arm the timer of a forward whose only part is that it waits; end_ns is set. */
 void hg_deadline_wait(struct hg_handle *handle);
 
-/* What is left of the time of an operation with a deadline, at least 1 ms. */
+/* Returns the milliseconds until the deadline of an operation, at least 1. */
 uint32_t hg_deadline_left(const struct hg_handle *handle);
 
-/* One part of such an operation ended; true if it was the last one. */
+/* One part of an operation with a deadline ended; returns true if it was the last one. */
 bool hg_deadline_part_drop(struct hg_handle *handle);
 
-/* One part of the operation ended; true if it was the last one. */
+/* One part of an operation ended; returns true if it was the last one. */
 static inline bool hg_handle_part_drop(struct hg_handle *handle)
 {
     int32_t pending = atomic_load_explicit(&handle->pending, memory_order_acquire);
@@ -38,7 +39,7 @@ static inline bool hg_handle_part_drop(struct hg_handle *handle)
     return atomic_fetch_sub_explicit(&handle->pending, 1, memory_order_acq_rel) == 1;
 }
 
-/* One part of the operation ended; with the last one all of it. */
+/* One part of an operation ended; the last one ends the operation. */
 static inline void hg_handle_part_done(struct hg_handle *handle)
 {
     if (hg_handle_part_drop(handle))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What fork() leaves to a child: copies of the parent's classes, which are refused, and no lock
- * held, so that the child can open its own. See na/fork.c.
+ * After a fork() the child has copies of the parent's classes, whose use is refused. All locks are
+ * free there, so that the child can open classes of its own. See na/fork.c.
  */
 #include "hg/fork.h"
 
@@ -16,7 +16,7 @@ static void hg_fork_before(void);
 static void hg_fork_in_parent(void);
 static void hg_fork_in_child(void);
 
-/* After the NA class was opened: the handlers of the lower layer run inside of ours. */
+/* Called after the NA class was opened, so that these handlers enclose those of NA. */
 void hg_fork_watch(void)
 {
     (void) pthread_once(&hg_fork_once, hg_fork_register);

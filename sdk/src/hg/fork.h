@@ -5,7 +5,7 @@
 
 #include "engine/fork.h"
 
-/* Have forks watched from now on. */
+/* Register the handlers for fork(), once. */
 void hg_fork_watch(void);
 
 #endif /* HG_FORK_H */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Generations number the uses of an origin's handles. Tag and cookie of an RPC are made of one, so
- * a response, an acknowledgement or an ABANDON message that comes late is known by it.
+ * Generations number the uses of an origin's handles. The tag and the cookie of an RPC contain the
+ * generation, so that a late response, acknowledgement or ABANDON is recognized.
  *
- * A context may follow one of the same id at the same address, with the same slots. Its handles
- * count on from where those of all contexts that are gone have come to. The first context of a
- * process starts anywhere, for the process may follow another one at its address.
+ * A new context may have the id, address and slots of a destroyed one. So its handles continue from
+ * the largest generation of all destroyed contexts. The first context of a process starts at a
+ * random number, because the process may have the address of one that has ended.
  *
- * A tag has few bits for the generation, so a handle comes to one again. As long as the answer to
- * an earlier use may still come its tag is left out: together with the right one it would take the
- * only receive, and the right one, which the cookie would tell from it, be dropped by the
- * transport.
+ * A tag has few bits for the generation, so the tags of a handle repeat. A tag is stale, and is not
+ * used, while the response to an earlier use with it may still come: that would match the receive
+ * of a later use. The cookie would detect that, but the transport might by then have dropped the
+ * right response, for which no receive was posted.
  */
 #include "hg/generation.h"
 
@@ -21,11 +21,11 @@
 #include <unistd.h>
 
 pthread_mutex_t hg_generation_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t hg_generation_next; /* under the lock */
-static pid_t hg_generation_process; /* that drew it; a child of fork() draws its own */
+static uint64_t hg_generation_next; /* for the next context; guarded by the lock */
+static pid_t hg_generation_process; /* that chose it; a child of fork() chooses its own */
 
 static bool hg_generation_is_stale(const struct hg_handle *handle, uint64_t generation);
-static uint32_t hg_generation_place(const struct hg_handle *handle, uint64_t generation);
+static uint32_t hg_generation_index(const struct hg_handle *handle, uint64_t generation);
 
 uint64_t hg_generation_begin(void)
 {
@@ -44,7 +44,7 @@ uint64_t hg_generation_begin(void)
 void hg_generation_end(uint64_t generation)
 {
     (void) pthread_mutex_lock(&hg_generation_lock);
-    /* They may wrap around. */
+    /* Generations may wrap around. */
     if ((int64_t) (generation - hg_generation_next) > 0)
         hg_generation_next = generation;
     (void) pthread_mutex_unlock(&hg_generation_lock);
@@ -57,11 +57,11 @@ uint64_t hg_generation_fresh(const struct hg_handle *handle, uint64_t generation
     return generation;
 }
 
-/* When half of the tags are left out it starts anew: the oldest are a thousand failures away. */
+/* When half of the tags are stale all are used again: most of the responses are lost by then. */
 void hg_generation_mark_stale(struct hg_handle *handle)
 {
     uint32_t tags = hg_handle_tags(handle)->generation_mask + 1;
-    uint32_t place = hg_generation_place(handle, handle->generation);
+    uint32_t index = hg_generation_index(handle, handle->generation);
     struct hg_stale_tags *stale = handle->stale;
 
     if (stale == NULL)
@@ -70,19 +70,19 @@ void hg_generation_mark_stale(struct hg_handle *handle)
         return;
     if (2 * (stale->count + 1) > (tags < HG_STALE_MAX ? tags : HG_STALE_MAX))
         memset(stale, 0, sizeof(*stale));
-    stale->bits[place / 64] |= UINT64_C(1) << place % 64;
+    stale->bits[index / 64] |= UINT64_C(1) << index % 64;
     stale->count++;
 }
 
 static bool hg_generation_is_stale(const struct hg_handle *handle, uint64_t generation)
 {
-    uint32_t place = hg_generation_place(handle, generation);
+    uint32_t index = hg_generation_index(handle, generation);
 
-    return (handle->stale->bits[place / 64] >> place % 64 & 1) != 0;
+    return (handle->stale->bits[index / 64] >> index % 64 & 1) != 0;
 }
 
-/* Equal for equal tags. */
-static uint32_t hg_generation_place(const struct hg_handle *handle, uint64_t generation)
+/* Returns the index in the bit map; it is equal for equal tags. */
+static uint32_t hg_generation_index(const struct hg_handle *handle, uint64_t generation)
 {
     return ((uint32_t) generation & hg_handle_tags(handle)->generation_mask) % HG_STALE_MAX;
 }

@@ -5,30 +5,30 @@
 
 #include "hg/handle.h"
 
-/* The lock of the number that they start from, for a fork(). */
+/* Guards where new contexts start to count; hg/fork.c takes it around a fork(). */
 extern UTIL_HIDDEN pthread_mutex_t hg_generation_lock;
 
-/* Where the handles of a new context start to count their uses. */
+/* Returns the first generation for the handles of a new context. */
 uint64_t hg_generation_begin(void);
 
-/* The handles of a context, which is gone, have counted this far. */
+/* A handle is deleted whose last generation was this. */
 void hg_generation_end(uint64_t generation);
 
-/* Tags of an origin's handle that are left out, by their generation. */
+/* Size of the bit map of a handle's stale tags, by their generation. */
 #define HG_STALE_MAX 2048u
 
 struct hg_stale_tags {
-    uint32_t count;
+    uint32_t count; /* bits that are set */
     uint64_t bits[HG_STALE_MAX / 64];
 };
 
-/* The first generation from this one on that no late answer can be of. */
+/* Returns the first generation, from this one on, whose tag is not stale. */
 uint64_t hg_generation_fresh(const struct hg_handle *handle, uint64_t generation);
 
-/* A handle's use ended without its answer, which may still come. */
+/* The handle's use ended without the response, which may still come: its tag is stale. */
 void hg_generation_mark_stale(struct hg_handle *handle);
 
-/* The generation of a handle's next use. */
+/* Returns the generation of the handle's next use. */
 static inline uint64_t hg_generation_after(const struct hg_handle *handle)
 {
     const uint64_t next = handle->generation + 1;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The header of RPC messages: writing it, and checking what came from the wire.
- */
-
+/* The headers of RPC messages: checksums and seals, and the checks of received messages. */
 #include "hg/header.h"
 
 #include "engine/checksum.h"
@@ -11,7 +8,7 @@
 
 #include <inttypes.h>
 
-/* Flags that a message may carry; others are refused, they may change the layout. */
+/* Messages with other flags are refused, because these may change the layout. */
 #define HG_HEADER_KNOWN_FLAGS                                                            \
     (HG_HEADER_PLAIN_FLAGS | HG_CORE_HEADER_HAS_PAYLOAD_HASH | HG_CORE_HEADER_HAS_HASH | \
      HG_CORE_HEADER_HAS_SEAL | HG_CORE_HEADER_HELLO)
@@ -21,7 +18,7 @@ _Static_assert(sizeof(struct hg_core_header_response) == 16, "wire format");
 _Static_assert(sizeof(struct hg_core_header_hash) == 8, "wire format");
 _Static_assert(sizeof(struct hg_core_header_seal) == 32, "wire format");
 
-static void hg_header_hash(struct hg_msg *msg, uint8_t flags, size_t payload);
+static void hg_header_hash(struct hg_msg *msg);
 static uint32_t hg_header_hash_of(const char *header, uint32_t payload_hash);
 static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg, size_t size,
                                    uint16_t magic, uint8_t version, uint8_t flags,
@@ -79,11 +76,11 @@ hg_return_t hg_header_check_response(struct hg_handle *handle, struct hg_msg *ms
     ret = hg_header_check(handle, msg, size, header->hg, header->protocol, header->flags, is_known);
     if (ret == HG_SUCCESS)
         ret = hg_header_check_proof(handle, msg, false, 0);
-    /* It is of anybody, and so is what it says. */
+    /* Anybody may have sent such a response, so the caller must not trust the code. */
     if (ret == HG_PERMISSION && !(header->flags & HG_CORE_HEADER_HAS_SEAL) &&
         header->ret_code == HG_HOSTUNREACH)
         ret = HG_HOSTUNREACH;
-    /* A late one, which the cookie tells, may be of another RPC. */
+    /* A late response, which has another cookie, may have the id of another RPC. */
     if (ret == HG_SUCCESS &&
         (header->ret_code >= HG_RETURN_MAX ||
          (header->id != handle->info.id &&
@@ -116,7 +113,7 @@ size_t hg_header_seal(const struct hg_handle *handle, char *header, na_tag_t tag
 {
     const size_t size = hg_header_size(HG_CORE_HEADER_HAS_SEAL);
 
-    /* An origin's handle may have a session of its last request, which went another way. */
+    /* An origin's handle may have the session of an earlier request, on the other path. */
     if (util_likely(handle->session == NULL ||
                     !(hg_rpc_class(handle->info.hg_class)->msg_flags[handle->path] &
                       HG_CORE_HEADER_HAS_SEAL)))
@@ -137,7 +134,7 @@ void hg_header_seal_message(struct hg_handle *handle, struct hg_msg *msg)
     if (msg->flags & (HG_CORE_HEADER_HAS_SEAL | HG_CORE_HEADER_HELLO))
         header[offsetof(struct hg_core_header_request, protocol)] = HG_CORE_SEALED_VERSION;
     if (msg->flags & HG_CORE_HEADER_HAS_HASH)
-        hg_header_hash(msg, msg->flags, msg->used);
+        hg_header_hash(msg);
     if (msg->flags & HG_CORE_HEADER_HAS_SEAL) {
         const size_t size = hg_header_size(msg->flags) + msg->used;
 
@@ -148,19 +145,19 @@ void hg_header_seal_message(struct hg_handle *handle, struct hg_msg *msg)
     }
 }
 
-static void hg_header_hash(struct hg_msg *msg, uint8_t flags, size_t payload)
+static void hg_header_hash(struct hg_msg *msg)
 {
     char *header = msg->buf + msg->header;
     struct hg_core_header_hash hash = {0, 0};
 
-    if (flags & HG_CORE_HEADER_HAS_PAYLOAD_HASH)
-        hash.payload = htole32(
-            (uint32_t) hg_checksum(msg->buf + hg_msg_payload_offset(msg, flags), payload, 0));
+    if (msg->flags & HG_CORE_HEADER_HAS_PAYLOAD_HASH)
+        hash.payload = htole32((uint32_t) hg_checksum(
+            msg->buf + hg_msg_payload_offset(msg, msg->flags), msg->used, 0));
     hash.header = htole32(hg_header_hash_of(header, hash.payload));
     memcpy(header + sizeof(struct hg_core_header_request), &hash, sizeof(hash));
 }
 
-/* Checksum of the header and of the payload's checksum. */
+/* Returns the checksum of the header and the payload's checksum. */
 static uint32_t hg_header_hash_of(const char *header, uint32_t payload_hash)
 {
     char bytes[sizeof(struct hg_core_header_request) + sizeof(payload_hash)];
@@ -205,7 +202,7 @@ static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg,
     return HG_SUCCESS;
 }
 
-/* A message without a seal, HELLO or checksum has nothing to check where no key is set. */
+/* Without a key, a plain message has no proof to check. */
 static inline hg_return_t hg_header_check_proof(struct hg_handle *handle, const struct hg_msg *msg,
                                                 bool is_request, na_tag_t tag)
 {
@@ -216,7 +213,7 @@ static inline hg_return_t hg_header_check_proof(struct hg_handle *handle, const 
     return hg_header_check_key(handle, msg, is_request, tag);
 }
 
-/* Whether it is from who has our key, or we have none and it says nothing of one. */
+/* Check that the sender proves our key, or, without a key, that the message uses none. */
 static hg_return_t __attribute__((__noinline__))
 hg_header_check_key(struct hg_handle *handle, const struct hg_msg *msg, bool is_request,
                     na_tag_t tag)
@@ -226,7 +223,7 @@ hg_header_check_key(struct hg_handle *handle, const struct hg_msg *msg, bool is_
     const bool is_hello = (msg->flags & HG_CORE_HEADER_HELLO) != 0;
     hg_return_t ret = HG_SUCCESS;
 
-    /* A HELLO is a request or its response, and nothing else. */
+    /* A HELLO or HELLO_ACK has no other flag. */
     if (is_hello)
         ret = has_key && msg->flags == HG_CORE_HEADER_HELLO &&
                       (is_request || handle->in.flags == HG_CORE_HEADER_HELLO)
@@ -247,7 +244,7 @@ hg_header_check_key(struct hg_handle *handle, const struct hg_msg *msg, bool is_
     return ret;
 }
 
-/* A response without a seal is also what those send who have the key and refused a message. */
+/* A peer with the right key, too, responds without a seal to a request that it refused. */
 static const char *hg_header_key_reason(hg_return_t ret, bool has_key, bool is_request,
                                         uint8_t flags)
 {
@@ -274,7 +271,7 @@ static hg_return_t hg_header_check_sealed_request(struct hg_handle *handle,
     return ret;
 }
 
-/* Of the handle's request, or of another one: HG_AGAIN. */
+/* HG_AGAIN: the response is valid in the session, but for another request. */
 static hg_return_t hg_header_check_sealed_response(struct hg_handle *handle,
                                                    const struct hg_msg *msg)
 {

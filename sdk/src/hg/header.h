@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Headers of RPC messages as nearly all of them are: written and read in line. Whatever else there
- * is to a message is looked at in header.c.
+ * Headers of RPC messages. Plain headers, without checksum, seal or HELLO, are written and read
+ * inline; all others by header.c.
  */
 #ifndef HG_HEADER_H
 #define HG_HEADER_H
@@ -11,27 +11,26 @@
 #include <endian.h>
 #include <string.h>
 
-/* Bits of a cookie, which comes back in the response: the generation continued behind the tag. */
+/* Bits of a cookie. It has the next bits of the generation after the tag; a response returns it. */
 #define HG_COOKIE_MASK        0x00ffffffu
 
-#define HG_CORE_ABANDON_MAGIC 0x4348 /* "HC": a request's origin will not fetch its response */
+#define HG_CORE_ABANDON_MAGIC 0x4348 /* "HC": the origin does not wait for the response any more */
 
 /*
- * Complete a header that no payload follows, of a control message about a handle's RPC, in a buffer
- * that has room for a seal: returns the size of the message.
+ * Seal the header of a control message about a handle's RPC, if the handle has a session. The
+ * buffer has room for the seal. Returns the size of the message after NA's header.
  */
 size_t hg_header_seal(const struct hg_handle *handle, char *header, na_tag_t tag, bool is_expected);
 
-/* The cookie of a header that was read. */
 static inline uint32_t hg_header_cookie(uint16_t low, uint8_t high)
 {
     return (uint32_t) high << 16 | low;
 }
 
-/* Check the payload's checksum, if it has one. */
+/* Check the payload's checksum, if there is one. */
 hg_return_t hg_header_check_payload(const struct hg_handle *handle, const struct hg_msg *msg);
 
-/* What may follow a header to check it by. */
+/* Flags of messages that are not plain. */
 #define HG_HEADER_SEALS (HG_CORE_HEADER_HAS_HASH | HG_CORE_HEADER_HAS_SEAL | HG_CORE_HEADER_HELLO)
 
 static inline size_t hg_header_size(uint8_t flags)
@@ -41,7 +40,7 @@ static inline size_t hg_header_size(uint8_t flags)
            ((flags & HG_CORE_HEADER_HAS_SEAL) ? sizeof(struct hg_core_header_seal) : 0);
 }
 
-/* Where the payload of a message starts, and how much fits. */
+/* Returns the offset of the payload in the buffer of a message. */
 static inline size_t hg_msg_payload_offset(const struct hg_msg *msg, uint8_t flags)
 {
     if (util_likely(!(flags & HG_HEADER_SEALS)))
@@ -49,27 +48,28 @@ static inline size_t hg_msg_payload_offset(const struct hg_msg *msg, uint8_t fla
     return msg->header + hg_header_size(flags);
 }
 
-/* Flags of messages whose payload follows the header at once. */
+/* Flags that a plain message may have; its payload directly follows the header. */
 #define HG_HEADER_PLAIN_FLAGS \
     (HG_CORE_HEADER_MORE_DATA | HG_CORE_HEADER_NO_RESPONSE | HG_CORE_HEADER_PORTABLE)
 
-/* Add to a message what its flags say that it is checked by. */
+/* Add the checksums and the seal that the flags of a message ask for. */
 void hg_header_seal_message(struct hg_handle *handle, struct hg_msg *msg);
 
 /*
- * Check the header of a message of `size` bytes and set msg's flags and used. Refusing it counts
- * it and writes a line at level debug (or warning, for another version). With a key a request's
- * session is the handle's afterwards, or its sender is to be told: HG_PERMISSION if the key is
- * another one or there is none, HG_HOSTUNREACH if there is no such session. A response that is not
- * sealed has these codes, and is of anybody; HG_AGAIN if it is sealed, but of another request. With
- * these three the header has been read.
+ * Check the header of a message of `size` bytes, and set `flags` and `used` of `msg`. A refused
+ * message is counted and logged.
+ *
+ * With a key a valid request sets the handle's session. HG_PERMISSION (wrong key or none) and
+ * HG_HOSTUNREACH (no such session) are to be sent to the origin. For a response these two mean that
+ * it is not sealed in the session, so that anybody may have sent it; HG_AGAIN means that it is
+ * sealed for another request. With these three codes *header is set.
  */
 hg_return_t hg_header_check_request(struct hg_handle *handle, struct hg_msg *msg, size_t size,
                                     na_tag_t tag, struct hg_core_header_request *header);
 hg_return_t hg_header_check_response(struct hg_handle *handle, struct hg_msg *msg, size_t size,
                                      struct hg_core_header_response *header);
 
-/* Returns the size of the whole message. */
+/* Complete a message after its header; returns the size of the whole message. */
 static UTIL_ALWAYS_INLINE size_t hg_header_finish(struct hg_handle *handle, struct hg_msg *msg,
                                                   uint8_t flags, size_t payload)
 {
@@ -119,7 +119,7 @@ static UTIL_ALWAYS_INLINE size_t hg_header_write_response(struct hg_handle *hand
     return hg_header_finish(handle, msg, flags, payload);
 }
 
-/* Note what a message holds; false if it or the class asks for more than its header. */
+/* Accept a plain message; false if the message or the class needs the checks of header.c. */
 static UTIL_ALWAYS_INLINE bool hg_header_take_plain(const struct hg_handle *handle,
                                                     struct hg_msg *msg, size_t size, uint8_t flags)
 {
@@ -134,7 +134,7 @@ static UTIL_ALWAYS_INLINE bool hg_header_take_plain(const struct hg_handle *hand
     return true;
 }
 
-/* What hg_header_check_request() does, faster. */
+/* Like hg_header_check_request(), with a fast path for plain messages. */
 static UTIL_ALWAYS_INLINE hg_return_t hg_header_read_request(struct hg_handle *handle, size_t size,
                                                              na_tag_t tag,
                                                              struct hg_core_header_request *header)
@@ -154,7 +154,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_header_read_request(struct hg_handle *h
     return hg_header_check_request(handle, msg, size, tag, header);
 }
 
-/* What hg_header_check_response() does, faster. */
+/* Like hg_header_check_response(), with a fast path for plain messages. */
 static UTIL_ALWAYS_INLINE hg_return_t hg_header_read_response(
     struct hg_handle *handle, size_t size, struct hg_core_header_response *header)
 {

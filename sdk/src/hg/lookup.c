@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lookups that end by a callback. Without a deadline the address is looked up in the call. One with
- * a deadline has a thread for it, because a name may be resolved by servers that do not answer; if
- * the time is over first, the thread frees what it finds.
+ * Lookups that end by a callback. Without a deadline the address is looked up in the call. With one
+ * a thread does that, because a name server may not answer. If the deadline passes first, the
+ * thread frees the address that it finds.
  */
 #include "hg/lookup.h"
 
@@ -21,35 +21,34 @@ struct hg_lookup {
     struct hg_completion completion;
     uintptr_t id;
     struct hg_lookup *next_live;
-    struct hg_lookup **live_link; /* what points here; with the next one under the lock of all */
+    struct hg_lookup **live_link; /* the pointer to this one; both guarded by hg_lookup_lock */
     hg_context_t *context;        /* valid until the callback */
     hg_class_t *hg_class;
     hg_cb_t callback;
     void *arg;
     char *name;
     struct hg_timer timer;
-    _Atomic int32_t ref; /* of the completion, the timer, the thread */
+    _Atomic int32_t ref; /* held by the completion, the timer, the thread */
     pthread_mutex_t lock;
-    bool is_timed;    /* the timer is armed or fires */
-    bool is_ended;    /* the result is known, and the completion queued or about to be */
-    bool is_canceled; /* the result is not wanted */
+    bool is_timed;    /* the timer is armed or firing */
+    bool is_ended;    /* the result is set; the completion is or will be queued */
+    bool is_canceled; /* a result that is set already is discarded */
     hg_addr_t addr;
     hg_return_t ret;
 };
 
-/*
- * Those whose callback has not returned. Ids are numbers that are used once, so that a cancel that
- * comes too late finds nothing.
- */
 pthread_mutex_t hg_lookup_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct hg_lookup *hg_lookup_live;
-/* Odd, as no operation of a bulk transfer is. */
+static struct hg_lookup *hg_lookup_live; /* their callbacks have not returned */
+/*
+ * Ids are never reused, so that a late cancel finds nothing. They are odd, and those of bulk
+ * transfers are even.
+ */
 static uintptr_t hg_lookup_last_id = (uintptr_t) HG_OP_ID_IGNORE;
 
 static struct hg_lookup *hg_lookup_new(hg_context_t *context, hg_cb_t callback, void *arg,
                                        const char *name);
 static void hg_lookup_unref(struct hg_lookup *lookup);
-static void hg_lookup_forget(struct hg_lookup *lookup);
+static void hg_lookup_unlink(struct hg_lookup *lookup);
 static struct hg_lookup *hg_lookup_find(uintptr_t id);
 static void hg_lookup_start_timed(struct hg_lookup *lookup, unsigned int deadline_ms);
 static bool hg_lookup_start_thread(struct hg_lookup *lookup);
@@ -86,7 +85,7 @@ hg_return_t HG_Addr_lookup_deadline(hg_context_t *context, hg_cb_t callback, voi
         HG_LOG_ERROR("cannot look up \"%s\": out of memory", name);
         return HG_NOMEM;
     }
-    /* Known before the operation can end, which may be in another thread at any time from here. */
+    /* Set before the operation starts, because another thread may then end it at any time. */
     if (op_id_p != NULL && op_id_p != HG_OP_ID_IGNORE)
         *op_id_p = (hg_op_id_t) lookup->id;
     hg_context_op_begin(context);
@@ -112,7 +111,7 @@ hg_return_t HG_Addr_lookup_cancel(hg_op_id_t op_id)
     if (lookup == NULL)
         return HG_SUCCESS; /* it has ended */
     if (hg_class_is_refused(lookup->hg_class, __func__))
-        return HG_PERMISSION; /* with the reference, which nobody counts here */
+        return HG_PERMISSION; /* after a fork(); the reference does not matter then */
     HG_PROBE1(cancel, lookup);
     (void) pthread_mutex_lock(&lookup->lock);
     lookup->is_canceled = true;
@@ -152,7 +151,7 @@ static struct hg_lookup *hg_lookup_new(hg_context_t *context, hg_cb_t callback, 
     return lookup;
 }
 
-/* With a reference, because the callback may return meanwhile; NULL: it has. */
+/* Returns a referenced lookup; NULL: its callback has returned. */
 static struct hg_lookup *hg_lookup_find(uintptr_t id)
 {
     struct hg_lookup *lookup;
@@ -166,8 +165,7 @@ static struct hg_lookup *hg_lookup_find(uintptr_t id)
     return lookup;
 }
 
-/* No cancel finds it any more. */
-static void hg_lookup_forget(struct hg_lookup *lookup)
+static void hg_lookup_unlink(struct hg_lookup *lookup)
 {
     (void) pthread_mutex_lock(&hg_lookup_lock);
     *lookup->live_link = lookup->next_live;
@@ -194,14 +192,14 @@ static void hg_lookup_start_timed(struct hg_lookup *lookup, unsigned int deadlin
     lookup->is_timed = true;
     atomic_store_explicit(&lookup->ref, 3, memory_order_relaxed);
     hg_context_arm(context, &lookup->timer, hg_clock_ns() + deadline_ms * HG_NS_PER_MS);
-    /* The class stays open as long as the thread may use it. */
+    /* The count keeps the class open while the thread uses it. */
     atomic_fetch_add_explicit(&lookup->hg_class->addr_count, 1, memory_order_relaxed);
     hg_context_wake(context);
     if (!hg_lookup_start_thread(lookup))
         (void) hg_lookup_thread(lookup);
 }
 
-/* The thread takes no signals of the program's. */
+/* The thread blocks all signals, so that the program's threads get them. */
 static bool hg_lookup_start_thread(struct hg_lookup *lookup)
 {
     sigset_t all, old;
@@ -233,7 +231,7 @@ static void *hg_lookup_thread(void *arg)
     return NULL;
 }
 
-/* The first result counts; an address that comes later is freed. */
+/* Set the result, unless it is set; a later address is freed. */
 static void hg_lookup_end(struct hg_lookup *lookup, hg_return_t ret, hg_addr_t addr)
 {
     bool is_first, was_timed = false;
@@ -244,7 +242,7 @@ static void hg_lookup_end(struct hg_lookup *lookup, hg_return_t ret, hg_addr_t a
         lookup->is_ended = true;
         lookup->ret = ret;
         lookup->addr = addr;
-        /* If the timer fires just now it finds that this is the end. */
+        /* A timer that is already firing sees is_ended. */
         was_timed = lookup->is_timed && hg_context_disarm(lookup->context, &lookup->timer);
     }
     (void) pthread_mutex_unlock(&lookup->lock);
@@ -293,8 +291,8 @@ static void hg_lookup_run(struct hg_completion *completion)
     info.ret = lookup->ret;
     (void) pthread_mutex_unlock(&lookup->lock);
     (void) lookup->callback(&info);
-    /* The id is valid until the callback has returned: who cancels may not know that it ended. */
-    hg_lookup_forget(lookup);
+    /* The id is valid until here, because the program may still cancel during its callback. */
+    hg_lookup_unlink(lookup);
     hg_lookup_unref(lookup);
     hg_context_op_end(context);
 }

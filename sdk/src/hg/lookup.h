@@ -5,7 +5,7 @@
 
 #include "engine/class.h"
 
-/* The lock of all lookups, for a fork(). */
+/* Guards the list of lookups; hg/fork.c takes it around a fork(). */
 extern UTIL_HIDDEN pthread_mutex_t hg_lookup_lock;
 
 #endif /* HG_LOOKUP_H */

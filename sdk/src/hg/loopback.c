@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * RPCs to the class's own address, without the transport: the request is copied into a target's
- * handle, which is queued where a received one would be. Extra buffers change hands.
+ * handle, which is queued like a received one. Extra blocks are moved.
  *
- * While both handles belong to one RPC each points to the other; a lock of the class protects that.
- * What takes the two apart first, the response, a cancel or the end of the target's handle, decides
- * how the RPC ends. That both are of one RPC they know for longer, to count references.
+ * Until the RPC ends, `peer` of each handle points to the other one, guarded by self_lock. The
+ * response, a cancel, or the release of the target's handle unlinks them; the first of these
+ * decides how the RPC ends. `other_end` stays longer, for HG_Ref_get().
  */
 #include "hg/loopback.h"
 
@@ -17,11 +17,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* How many target's handles are made at once if there are none. */
+/* Handles that a pool of a target grows by. */
 #define HG_LOOPBACK_STEP 16u
 
 static struct hg_handle *hg_loopback_target(struct hg_handle *origin, hg_return_t *ret_p);
-static struct hg_handle *hg_loopback_part(struct hg_handle *target, enum hg_self_state self);
+static struct hg_handle *hg_loopback_unlink(struct hg_handle *target, enum hg_self_state self);
 static void hg_loopback_copy(struct hg_msg *to, struct hg_extra *to_extra,
                              const struct hg_msg *from, struct hg_extra *from_extra,
                              uint8_t from_flags, size_t payload);
@@ -68,7 +68,7 @@ hg_return_t hg_loopback_forward(struct hg_handle *origin, size_t payload, uint8_
     atomic_store(&target->self, HG_SELF_QUEUED);
     is_canceled = atomic_load(&origin->is_canceled);
     (void) pthread_mutex_unlock(&hg_rpc_class(context->hg_class)->self_lock);
-    /* A cancel that came before had nobody to take it from. */
+    /* A cancel by another thread found no target if it came before. */
     if (util_unlikely(is_canceled))
         hg_loopback_cancel(origin);
     hg_recv_dispatch(target);
@@ -81,7 +81,7 @@ hg_return_t hg_loopback_forward(struct hg_handle *origin, size_t payload, uint8_
 
 void hg_loopback_respond(struct hg_handle *target, hg_return_t ret, size_t payload, uint8_t flags)
 {
-    struct hg_handle *origin = hg_loopback_part(target, HG_SELF_NONE);
+    struct hg_handle *origin = hg_loopback_unlink(target, HG_SELF_NONE);
 
     hg_count_own(&target->resp_count);
     hg_count_own_add(&target->resp_bytes, sizeof(struct hg_core_header_response) + payload);
@@ -99,7 +99,7 @@ void hg_loopback_respond(struct hg_handle *target, hg_return_t ret, size_t paylo
     target->out.flags = flags;
     target->out.used = payload;
     target->out.has_payload = true;
-    /* In the order in which a remote pair is called back: first the target, then the origin. */
+    /* As with a remote peer, the target is called back first, then the origin. */
     atomic_store_explicit(&target->pending, 1, memory_order_relaxed);
     hg_handle_part_done(target);
     if (origin != NULL)
@@ -117,7 +117,7 @@ void hg_loopback_cancel(struct hg_handle *origin)
     target = origin->peer;
     is_canceled = target != NULL || atomic_load(&origin->self) == HG_SELF_ORPHAN;
     if (target != NULL) {
-        /* A handler that runs responds to nobody. */
+        /* The response of a handler that already runs is dropped. */
         (void) atomic_compare_exchange_strong(&target->self, &queued, HG_SELF_CANCELED);
         target->peer = NULL;
     }
@@ -134,12 +134,12 @@ void hg_loopback_cancel(struct hg_handle *origin)
 
 void hg_loopback_release(struct hg_handle *target)
 {
-    (void) hg_loopback_part(target, HG_SELF_ORPHAN);
+    (void) hg_loopback_unlink(target, HG_SELF_ORPHAN);
     atomic_store(&target->self, HG_SELF_NONE);
 }
 
-/* Take origin and target apart; returns the origin, or NULL if somebody did it before. */
-static struct hg_handle *hg_loopback_part(struct hg_handle *target, enum hg_self_state self)
+/* Unlink origin and target; returns the origin, or NULL if they were unlinked before. */
+static struct hg_handle *hg_loopback_unlink(struct hg_handle *target, enum hg_self_state self)
 {
     pthread_mutex_t *lock = &hg_rpc_class(target->info.hg_class)->self_lock;
     struct hg_handle *origin;
@@ -155,7 +155,7 @@ static struct hg_handle *hg_loopback_part(struct hg_handle *target, enum hg_self
     return origin;
 }
 
-/* A target's handle of the context that the origin asks for, as if it had received the request. */
+/* Take a target's handle of the requested context, and set it up as if it received a request. */
 static struct hg_handle *hg_loopback_target(struct hg_handle *origin, hg_return_t *ret_p)
 {
     hg_class_t *hg_class = origin->info.hg_class;
@@ -197,7 +197,7 @@ static struct hg_handle *hg_loopback_target(struct hg_handle *origin, hg_return_
     return target;
 }
 
-/* What the wire would do. Checksums are left out: nothing can be damaged on this way. */
+/* Copy a message. There are no checksums, because nothing can damage it here. */
 static void hg_loopback_copy(struct hg_msg *to, struct hg_extra *to_extra,
                              const struct hg_msg *from, struct hg_extra *from_extra,
                              uint8_t from_flags, size_t payload)

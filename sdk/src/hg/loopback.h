@@ -14,7 +14,7 @@ hg_return_t hg_loopback_forward(struct hg_handle *origin, size_t payload, uint8_
 void hg_loopback_respond(struct hg_handle *target, hg_return_t ret, size_t payload, uint8_t flags);
 void hg_loopback_cancel(struct hg_handle *origin);
 
-/* The target's handle is released; its origin may still wait. */
+/* The target's handle is released; the origin may still wait for a response. */
 void hg_loopback_release(struct hg_handle *target);
 
 #endif /* HG_LOOPBACK_H */

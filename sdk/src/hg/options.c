@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Reads the init info of any API version into checked options.
- */
+/* Reads the init info of any API version into checked options. */
 #include "hg/options.h"
 
 #include "engine/log.h"
@@ -12,10 +10,9 @@
 #define HG_REQUEST_POST_DEFAULT 512u
 #define HG_REQUEST_POST_MAX     (1u << 20)
 
-/* Where the program does not say: 64 KiB and the headers. Memory is taken as it is used. */
+/* Default size of a message: 64 KiB and the headers. Unused pages take no memory. */
 #define HG_MESSAGE_DEFAULT 69632u
 
-/* Bytes of struct hg_init_info that a version of the API knows. */
 static size_t hg_options_info_size(unsigned int version);
 static hg_return_t hg_options_check(const struct hg_init_info *info);
 
@@ -56,6 +53,7 @@ hg_return_t hg_options_read(struct hg_options *options, unsigned int version,
     return HG_SUCCESS;
 }
 
+/* Returns the size of struct hg_init_info in a version of the API. */
 static size_t hg_options_info_size(unsigned int version)
 {
     if (HG_VERSION_GE(version, HG_VERSION(2u, 4u)))

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The init info of any API version as checked options. */
+/* Init info of any API version as checked options. */
 #ifndef HG_OPTIONS_H
 #define HG_OPTIONS_H
 
 #include "mercury.h"
 
-/*
- * Checked init info. Strings belong to the caller of HG_Init_opt2() and are valid during it only.
- */
+/* The strings belong to the caller of HG_Init_opt2() and are valid during that call only. */
 struct hg_options {
-    struct hg_init_info info; /* as of the latest version, with the number of receives set */
+    struct hg_init_info info; /* in the latest version, with the defaults for receives set */
     struct na_init_info na_init_info;
     const char *auth_key; /* NULL: none */
 };

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Inputs and outputs: encoding them into messages, decoding them in place, and access to the bytes.
- */
+/* Inputs and outputs: encode them into messages, decode them in place, access the bytes. */
 #include "hg/payload.h"
-
-#include "hg/header.h"
 
 #include <inttypes.h>
 
@@ -194,7 +190,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_payload_check(const struct hg_handle *h
     return HG_FAULT;
 }
 
-/* The encoded bytes, checked. */
+/* Find and check the encoded bytes of an input or output. */
 static UTIL_ALWAYS_INLINE hg_return_t hg_payload_locate(struct hg_handle *handle, hg_op_t op,
                                                         char **buf_p, hg_size_t *size_p)
 {
@@ -243,13 +239,13 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_payload_free(struct hg_handle *handle, 
         return ret;
     hg_proc_start(&handle->free_proc, handle->in.buf, 0, HG_FREE);
     ret = proc_cb(&handle->free_proc, data);
-    /* Programs that decode by themselves have none of hg_payload_decode(), and drop another one. */
+    /* A program that decodes by itself must have taken a reference of its own for this. */
     if (util_likely(ret == HG_SUCCESS))
         hg_handle_unref(handle);
     return ret;
 }
 
-/* Where a program may write its own header, or read the peer's. */
+/* Return the payload's buffer, for the program to write its own header or read the peer's. */
 static hg_return_t hg_payload_buf(struct hg_handle *handle, hg_op_t op, void **buf_p,
                                   hg_size_t *size_p)
 {

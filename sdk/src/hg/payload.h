@@ -15,7 +15,7 @@ static inline struct hg_extra *hg_payload_extra(struct hg_handle *handle, hg_op_
     return op == HG_INPUT ? &handle->in_extra : &handle->out_extra;
 }
 
-/* Bytes of the program's own header. */
+/* Bytes at the start of the payload that are reserved for the program's own header. */
 static inline size_t hg_payload_reserved(const struct hg_handle *handle, hg_op_t op)
 {
     const hg_class_t *hg_class = handle->info.hg_class;
@@ -24,7 +24,7 @@ static inline size_t hg_payload_reserved(const struct hg_handle *handle, hg_op_t
                                     : hg_rpc_class(hg_class)->out_offset);
 }
 
-/* NULL: there is nothing to encode or to decode. */
+/* Returns NULL if the RPC has no proc function for this. */
 static inline hg_proc_cb_t hg_payload_proc(const struct hg_handle *handle, hg_op_t op)
 {
     if (handle->rpc == NULL)
@@ -33,13 +33,14 @@ static inline hg_proc_cb_t hg_payload_proc(const struct hg_handle *handle, hg_op
                                 memory_order_relaxed);
 }
 
-/* The rest of hg_payload_encode(), where there is a structure: *payload_p grows by its size. */
+/* The rest of hg_payload_encode(): encode a structure and add its size to *payload_p. */
 hg_return_t hg_payload_encode_with(struct hg_handle *handle, hg_op_t op, hg_proc_cb_t proc_cb,
                                    void *data, uint8_t flags, size_t *payload_p);
 
 /*
- * Encode a structure behind the program's own header. Sets *payload_p and *flags_p for the header;
- * what does not fit is left in `extra` (and then *payload_p counts only what is in the message).
+ * Encode a structure after the program's own header. Sets *payload_p and *flags_p for the message
+ * header. If it does not fit the message the handle's extra block has it, and *payload_p is what
+ * the message has.
  */
 static UTIL_ALWAYS_INLINE hg_return_t hg_payload_encode(struct hg_handle *handle, hg_op_t op,
                                                         void *data, size_t *payload_p,
@@ -55,7 +56,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_payload_encode(struct hg_handle *handle
     handle->proc.has_bulk = false;
     if (util_unlikely(extra->block != NULL))
         hg_extra_free(extra);
-    /* No structure is an empty payload: handlers respond so when they have nothing to say. */
+    /* Without a structure the payload is empty, as in a response that has no output. */
     if (proc_cb == NULL)
         return HG_SUCCESS;
     return hg_payload_encode_with(handle, op, proc_cb, data, *flags_p, payload_p);

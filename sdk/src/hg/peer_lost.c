@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Peers that are lost: NA's notice of them, over each transport of a class. It is for the program,
- * and for HG, which drops the sessions in which such a peer has called.
+ * NA's notice of lost peers, on each path of a class. HG drops the sessions of such a peer, and
+ * calls the program's callback if there is one.
  */
 #include "hg/peer_lost.h"
 
@@ -13,7 +13,7 @@
 #include "hg/sessions.h"
 
 static bool has_sessions(const hg_class_t *hg_class, enum hg_path path);
-static na_return_t path_set(hg_class_t *hg_class, enum hg_path path, bool is_told);
+static na_return_t path_set(hg_class_t *hg_class, enum hg_path path, bool is_wanted);
 static void peer_lost(na_class_t *na_class, na_addr_t *na_addr, na_return_t reason, void *arg);
 static void sessions_lose(hg_class_t *hg_class, enum hg_path path, na_addr_t *na_addr);
 
@@ -36,10 +36,10 @@ void hg_peer_lost_begin(hg_class_t *hg_class)
 {
     for (int path = 0; path < HG_PATH_MAX; path++)
         if (has_sessions(hg_class, (enum hg_path) path))
-            (void) path_set(hg_class, (enum hg_path) path, true); /* if it can */
+            (void) path_set(hg_class, (enum hg_path) path, true); /* not all transports can */
 }
 
-/* Whether HG wants to know for itself. */
+/* Returns true if HG itself needs the notice on a path. */
 static bool has_sessions(const hg_class_t *hg_class, enum hg_path path)
 {
     return (hg_rpc_class(hg_class)->msg_flags[path] & HG_CORE_HEADER_HAS_SEAL) != 0 &&
@@ -47,11 +47,11 @@ static bool has_sessions(const hg_class_t *hg_class, enum hg_path path)
            (path != HG_PATH_MAIN || hg_class->owns_na_class);
 }
 
-static na_return_t path_set(hg_class_t *hg_class, enum hg_path path, bool is_told)
+static na_return_t path_set(hg_class_t *hg_class, enum hg_path path, bool is_wanted)
 {
-    if (!is_told && has_sessions(hg_class, path))
-        return NA_SUCCESS; /* it stays for HG */
-    return NA_Class_set_peer_lost(hg_class->paths[path].na_class, is_told ? peer_lost : NULL,
+    if (!is_wanted && has_sessions(hg_class, path))
+        return NA_SUCCESS; /* HG still needs the notice */
+    return NA_Class_set_peer_lost(hg_class->paths[path].na_class, is_wanted ? peer_lost : NULL,
                                   hg_class);
 }
 
@@ -67,7 +67,7 @@ static void peer_lost(na_class_t *na_class, na_addr_t *na_addr, na_return_t reas
     if ((hg_rpc_class(hg_class)->msg_flags[path] & HG_CORE_HEADER_HAS_SEAL) != 0)
         sessions_lose(hg_class, path, na_addr);
     if (callback == NULL)
-        return; /* the program wants to know nothing */
+        return;
     if (NA_Addr_dup(na_class, na_addr, &copy) == NA_SUCCESS)
         addr = hg_addr_wrap(hg_class, path, copy);
     if (addr == HG_ADDR_NULL) {

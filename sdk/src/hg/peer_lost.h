@@ -6,8 +6,8 @@
 #include "mercury.h"
 
 /*
- * Have the sessions of peers that are lost dropped, over the transports that are the class's own
- * and tell of them: an endpoint of the program's may have a callback of the program's.
+ * Ask NA for the notice of lost peers, to drop their sessions. NA classes of the program are left
+ * out, because they may have a callback of the program.
  */
 void hg_peer_lost_begin(hg_class_t *hg_class);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pools of handles: taken and given back in constant time, last in first out so that what is taken
- * is warm in the cache; they grow in steps and shrink when the context is destroyed.
+ * Pools of handles. Taking and giving back is constant time, last in first out, so that the handle
+ * is still in the cache. Pools grow in steps and do not shrink.
  */
 #include "hg/pool.h"
 
@@ -27,7 +27,7 @@ struct hg_handle *hg_pool_get(struct hg_pool *pool, uint32_t step, hg_return_t *
     while (handle == NULL && step > 0) {
         *ret_p = hg_pool_grow(pool, step);
         handle = hg_pool_pop(pool);
-        /* What could be made suffices; other threads may have taken it, then try again. */
+        /* Other threads may have taken the new handles: try again, unless growing failed. */
         if (handle == NULL && *ret_p != HG_SUCCESS)
             break;
     }

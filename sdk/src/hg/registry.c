@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The registered RPCs of a class: a hash table by id that readers search without a lock. Entries
- * are never removed, deregistering only marks them; a table that grows leaves its smaller one in
- * place for readers that still search it. So memory is bounded by the number of distinct ids.
+ * are never removed, HG_Deregister() only marks them. When the table grows the smaller one is kept
+ * for readers that still search it. So memory is bounded by the number of distinct ids.
  */
 #include "hg/registry.h"
 
@@ -238,7 +238,7 @@ hg_return_t HG_Register_data(hg_class_t *hg_class, hg_id_t id, void *data,
 
     if (rpc == NULL)
         return ret;
-    /* Data that were there stay the program's: it may have freed them. */
+    /* Earlier data are not freed, because the program may have done so. */
     (void) pthread_mutex_lock(&hg_rpc_class(hg_class)->registry.lock);
     atomic_store(&rpc->data, data);
     rpc->data_free = free_callback;
@@ -282,7 +282,7 @@ hg_return_t HG_Registered_disabled_response(hg_class_t *hg_class, hg_id_t id, ui
     return HG_SUCCESS;
 }
 
-/* The entry of an id, or NULL with the reason in *ret_p. */
+/* Returns the registered RPC of an id, or NULL and an error in *ret_p. */
 static struct hg_rpc *hg_class_find_rpc(const hg_class_t *hg_class, hg_id_t id,
                                         const char *function, hg_return_t *ret_p)
 {
@@ -300,7 +300,7 @@ static struct hg_rpc *hg_class_find_rpc(const hg_class_t *hg_class, hg_id_t id,
     return rpc;
 }
 
-/* The entry of an id, made if there is none; the lock is held. */
+/* Find or add the entry of an id; the lock is held. */
 static struct hg_rpc *hg_registry_insert(struct hg_registry *registry, hg_id_t id)
 {
     struct hg_rpc_table *table = atomic_load(&registry->table);
@@ -325,7 +325,7 @@ static struct hg_rpc *hg_registry_insert(struct hg_registry *registry, hg_id_t i
     return rpc;
 }
 
-/* Make room for one more; the lock is held. */
+/* Make room for one more entry; the lock is held. */
 static hg_return_t hg_registry_reserve(struct hg_registry *registry)
 {
     struct hg_rpc_table *table = atomic_load(&registry->table);
@@ -348,7 +348,7 @@ static hg_return_t hg_registry_reserve(struct hg_registry *registry)
     return HG_SUCCESS;
 }
 
-/* The callback runs outside of the lock. */
+/* The program's callback runs without the lock. */
 static void hg_registry_free_data(struct hg_registry *registry, struct hg_rpc *rpc)
 {
     void (*data_free)(void *);

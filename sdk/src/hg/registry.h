@@ -24,18 +24,18 @@ struct hg_rpc {
 struct hg_rpc_table;
 
 struct hg_registry {
-    pthread_mutex_t lock; /* of writers */
+    pthread_mutex_t lock; /* held by writers */
     _Atomic(struct hg_rpc_table *) table;
-    size_t count;
+    size_t count; /* entries */
 };
 
 hg_return_t hg_registry_init(struct hg_registry *registry);
 void hg_registry_fini(struct hg_registry *registry);
 
-/* Id that a name stands for. */
+/* Returns the id of a name. */
 hg_id_t hg_registry_hash(const char *name);
 
-/* The RPC of an id, or NULL. [any thread], no lock. */
+/* Returns the registered RPC of an id, or NULL; takes no lock. [any thread] */
 struct hg_rpc *hg_registry_find(const struct hg_registry *registry, hg_id_t id);
 
 /* Add or replace an RPC. With a name: HG_EXIST if another name has this id. */

@@ -7,7 +7,7 @@
 static uint64_t *window_words(struct hg_window *window);
 static uint64_t window_size(const struct hg_window *window);
 static void window_move(struct hg_window *window, uint64_t number);
-static bool window_lacks(struct hg_window *window, uint64_t number);
+static bool window_would_drop(struct hg_window *window, uint64_t number);
 static bool window_grow(struct hg_window *window);
 
 static inline bool bit_is_set(const uint64_t *words, uint64_t size, uint64_t number)
@@ -54,12 +54,12 @@ static uint64_t window_size(const struct hg_window *window)
     return UINT64_C(64) * (window->words != NULL ? window->word_count : HG_WINDOW_WORDS_MIN);
 }
 
-/* Up to a number that is larger than the last one. */
+/* Move the window so that it ends at `number`, which is larger than the last one. */
 static void window_move(struct hg_window *window, uint64_t number)
 {
     uint64_t size;
 
-    while (window_lacks(window, number) && window_grow(window))
+    while (window_would_drop(window, number) && window_grow(window))
         ;
     size = window_size(window);
     if (number - window->last >= size)
@@ -70,8 +70,8 @@ static void window_move(struct hg_window *window, uint64_t number)
     window->last = number;
 }
 
-/* Whether some that did not come yet would fall out of it. */
-static bool window_lacks(struct hg_window *window, uint64_t number)
+/* Returns true if the move to `number` would drop numbers that were not received. */
+static bool window_would_drop(struct hg_window *window, uint64_t number)
 {
     const uint64_t size = window_size(window);
     const uint64_t first = window->last >= size ? window->last - size + 1 : 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests. Of the threads that wait on requests of one class one at a time makes progress, without
- * the lock; the others sleep on the condition, which completions and the end of each progress
- * signal. So nobody sleeps in progress for something that another thread has taken away already.
+ * Requests. Of all threads that wait on requests of one class one at a time makes progress, without
+ * the lock; the others sleep on the condition, which completions and the end of each progress call
+ * signal. So no thread sleeps in progress for an event that another thread has already handled.
  */
 #include "mercury_request.h"
 
@@ -11,12 +11,12 @@
 #include <time.h>
 
 /*
- * Longest single progress, in milliseconds: a request may be completed by a thread that waits for
- * nothing itself, and then nothing ends a progress early.
+ * Limit of one progress call, in milliseconds: a request may be completed by a thread that does not
+ * wait itself, and that does not end the progress call of another thread.
  */
 #define HG_REQUEST_PROGRESS_MAX 100u
 
-/* Rest after a progress that failed at once, in milliseconds. */
+/* Pause after a progress call that failed at once, in milliseconds. */
 #define HG_REQUEST_REST 1u
 
 struct hg_request_class {
@@ -25,7 +25,7 @@ struct hg_request_class {
     void *arg;
     pthread_mutex_t lock;
     pthread_cond_t cond;
-    bool is_progressing; /* a thread is in the progress function */
+    bool is_progressing; /* a thread is in the progress function; under the lock */
 };
 
 struct hg_request {
@@ -98,7 +98,7 @@ void hg_request_complete(hg_request_t *request)
 {
     hg_request_class_t *request_class = request->request_class;
 
-    /* All under the lock: the waiter may destroy everything once it could take it. */
+    /* Under the lock, because the waiter may destroy the request and its class once it has that. */
     (void) pthread_mutex_lock(&request_class->lock);
     request->is_completed = true;
     (void) pthread_cond_broadcast(&request_class->cond);
@@ -155,7 +155,7 @@ static bool hg_request_wait_until(hg_request_t *request, uint64_t deadline)
     return is_completed;
 }
 
-/* Runs callbacks until there are none. The lock is held, and released meanwhile. */
+/* Run callbacks until there are none. The lock is held, and released meanwhile. */
 static void hg_request_trigger(hg_request_class_t *request_class)
 {
     unsigned int flag;
@@ -170,8 +170,8 @@ static void hg_request_trigger(hg_request_class_t *request_class)
 }
 
 /*
- * Makes progress, or sleeps while another thread does; at most until the deadline. The lock is
- * held, and released meanwhile.
+ * Make progress, or sleep while another thread does, at most until the deadline. The lock is held,
+ * and released meanwhile.
  */
 static void hg_request_progress(hg_request_class_t *request_class, uint64_t deadline)
 {
@@ -190,15 +190,15 @@ static void hg_request_progress(hg_request_class_t *request_class, uint64_t dead
     ret = request_class->progress((unsigned int) left, request_class->arg);
     (void) pthread_mutex_lock(&request_class->lock);
     request_class->is_progressing = false;
-    /* There may be something for others to run, or their turn has come. */
+    /* Other threads may have callbacks to run, or have to make progress. */
     (void) pthread_cond_broadcast(&request_class->cond);
 
-    /* A progress that keeps failing must not keep a core busy. */
+    /* A progress function that keeps failing must not keep a core busy. */
     if (ret != HG_UTIL_SUCCESS && left > HG_REQUEST_REST && hg_request_now() == start)
         hg_request_rest(request_class, start + HG_REQUEST_REST);
 }
 
-/* Sleeps until the condition is signaled or that time, in milliseconds. The lock is held. */
+/* Sleep until the condition is signaled, or until a time in milliseconds. The lock is held. */
 static void hg_request_rest(hg_request_class_t *request_class, uint64_t until)
 {
     struct timespec time;
