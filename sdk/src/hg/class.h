@@ -21,7 +21,7 @@ struct hg_tag_layout {
 
 /* The flows of a class, see flow.h. */
 struct hg_flows {
-    _Atomic bool are_used;    /* the class or a target has a limit */
+    _Atomic bool has_limits;  /* the class or a target has a limit */
     _Atomic uint32_t max;     /* for each target; 0: no limit */
     _Atomic uint32_t waiting; /* forwards that wait for their turn */
     pthread_mutex_t lock;     /* guards the members below */

@@ -28,8 +28,8 @@
  */
 #define HG_QUIESCE_NS            UINT64_C(500000000)
 #define HG_QUIESCE_RESPONDING_NS UINT64_C(5000000000)
-#define HG_QUIESCE_POLL_NS       UINT64_C(1000000) /* after this time it sleeps in progress, */
-#define HG_QUIESCE_SLEEP_MS      2u /* but only so long, because not every end is an event */
+#define HG_QUIESCE_POLL_NS       UINT64_C(1000000) /* after this time progress sleeps, */
+#define HG_QUIESCE_SLEEP_MS      2u                /* but not longer: not every end wakes it */
 
 static hg_context_t *hg_context_create(hg_class_t *hg_class, uint32_t id);
 static hg_context_t *hg_context_new(hg_class_t *hg_class, uint8_t id);

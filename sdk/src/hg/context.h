@@ -13,7 +13,7 @@ struct hg_refusals {
     pthread_mutex_t lock;    /* guards `first` and `count` */
     struct hg_handle *first; /* linked by next_waiting */
     uint32_t count;
-    _Atomic bool are_there; /* counted in hg_context.refused_count */
+    _Atomic bool has_retry; /* counted in hg_context.refused_count */
 };
 
 struct hg_rpc_context {

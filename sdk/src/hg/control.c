@@ -126,7 +126,7 @@ void hg_control_send_abandon(struct hg_handle *handle)
     (void) pthread_mutex_lock(&controls->lock);
     sending = controls->sending;
     (void) pthread_mutex_unlock(&controls->lock);
-    /* If it is dropped, the target keeps a large response until that is cancelled there. */
+    /* Without the ABANDON the target keeps a large response until that is cancelled there. */
     if (sending < HG_CONTROL_SENDING_MAX)
         (void) hg_control_send(handle, &header, handle->tag, false);
 }

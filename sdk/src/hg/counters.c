@@ -12,6 +12,11 @@
 
 #define HG_COUNTER_COUNT (sizeof(struct hg_counters) / sizeof(_Atomic uint64_t))
 
+struct hg_counters_sum {
+    struct hg_diag_counters diag;
+    struct hg_ext_counters ext;
+};
+
 /* Sums over the handles of one kind. */
 struct hg_handle_counts {
     uint64_t req[HG_PATH_MAX];
@@ -28,7 +33,7 @@ static void hg_pool_collect(struct hg_pool *pool, struct hg_handle_counts *count
 static void hg_counters_set(_Atomic uint64_t *counter, uint64_t value);
 static void hg_diag_add(const struct hg_counters *counters, struct hg_diag_counters *diag,
                         struct hg_ext_counters *ext);
-static void hg_class_dump(hg_class_t *hg_class, void *arg);
+static void hg_counters_add(hg_class_t *hg_class, void *arg);
 static void hg_diag_log(const char *what, const struct hg_counters_sum *sum);
 
 hg_return_t HG_Class_get_counters(const hg_class_t *hg_class,
@@ -70,7 +75,7 @@ void HG_Diag_dump_counters(void)
 {
     struct hg_counters_sum sum = {0};
 
-    hg_class_for_each(hg_class_dump, &sum);
+    hg_class_for_each(hg_counters_add, &sum);
     hg_diag_log("all open classes", &sum);
 }
 
@@ -96,7 +101,7 @@ void hg_counters_retire(hg_class_t *hg_class, hg_context_t *context)
     _Atomic uint64_t *sum = (_Atomic uint64_t *) &hg_class->retired;
     size_t i;
 
-    hg_sessions_end(context);
+    hg_sessions_drop_offers(context);
     hg_context_collect(context);
     for (i = 0; i < HG_COUNTER_COUNT; i++)
         atomic_fetch_add_explicit(&sum[i], hg_counters_at(&context->counters, i),
@@ -108,19 +113,16 @@ static uint64_t hg_counters_at(const struct hg_counters *counters, size_t index)
     return atomic_load_explicit((const _Atomic uint64_t *) counters + index, memory_order_relaxed);
 }
 
-static void hg_class_dump(hg_class_t *hg_class, void *arg)
+/* Add the counters of a class to a struct hg_counters_sum. */
+static void hg_counters_add(hg_class_t *hg_class, void *arg)
 {
-    hg_counters_add(hg_class, arg);
-}
-
-void hg_counters_add(hg_class_t *hg_class, struct hg_counters_sum *sum)
-{
+    struct hg_counters_sum *sum = arg;
     hg_context_t *context;
 
     (void) pthread_mutex_lock(&hg_class->lock);
     hg_diag_add(&hg_class->retired, &sum->diag, &sum->ext);
     for (context = hg_class->contexts; context != NULL; context = context->next) {
-        hg_sessions_lapse(context);
+        hg_sessions_expire(context);
         hg_context_collect(context);
         hg_diag_add(&context->counters, &sum->diag, &sum->ext);
         sum->diag.rpc_req_recv_active_count += hg_context_count_active(context);

@@ -5,14 +5,6 @@
 
 #include "engine/class.h"
 
-struct hg_counters_sum {
-    struct hg_diag_counters diag;
-    struct hg_ext_counters ext;
-};
-
-/* Add the counters of a class to `sum`. */
-void hg_counters_add(hg_class_t *hg_class, struct hg_counters_sum *sum);
-
 /* Count a forward that did not succeed. */
 void hg_counters_forward_failed(hg_context_t *context, hg_return_t ret);
 

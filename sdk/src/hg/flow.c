@@ -347,5 +347,5 @@ static void hg_flow_remove(struct hg_flow *flow, struct hg_handle *handle)
 /* hg_flows.lock is held. */
 static void hg_flows_update(struct hg_flows *flows)
 {
-    atomic_store(&flows->are_used, atomic_load(&flows->max) != 0 || flows->own_count > 0);
+    atomic_store(&flows->has_limits, atomic_load(&flows->max) != 0 || flows->own_count > 0);
 }

@@ -95,7 +95,7 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
     if (hg_loopback_applies(handle)) {
         ret = hg_loopback_forward(handle, payload, flags);
     } else if (util_likely(!atomic_load_explicit(
-                   &hg_rpc_class(handle->info.hg_class)->flows.are_used, memory_order_relaxed)) ||
+                   &hg_rpc_class(handle->info.hg_class)->flows.has_limits, memory_order_relaxed)) ||
                !hg_flow_enter(handle, payload, flags, &ret)) {
         ret = hg_forward_start(handle, payload, flags, &is_draining);
     }
@@ -570,10 +570,7 @@ static bool UTIL_COLD hg_forward_refuse(struct hg_handle *handle,
     return true;
 }
 
-/*
- * The lock orders this with a cancel or a deadline: either that cancels the receive, or this sees
- * is_canceled and does not post it.
- */
+/* Under the lock, so that a cancel either finds the receive or keeps it from being posted. */
 static hg_return_t hg_forward_post_again(struct hg_handle *handle)
 {
     hg_return_t ret = HG_CANCELED;

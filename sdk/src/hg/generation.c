@@ -50,7 +50,7 @@ void hg_generation_end(uint64_t generation)
     (void) pthread_mutex_unlock(&hg_generation_lock);
 }
 
-uint64_t hg_generation_fresh(const struct hg_handle *handle, uint64_t generation)
+uint64_t hg_generation_skip_stale(const struct hg_handle *handle, uint64_t generation)
 {
     while (hg_generation_is_stale(handle, generation))
         generation++;

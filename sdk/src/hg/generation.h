@@ -23,7 +23,7 @@ struct hg_stale_tags {
 };
 
 /* Returns the first generation, from this one on, whose tag is not stale. */
-uint64_t hg_generation_fresh(const struct hg_handle *handle, uint64_t generation);
+uint64_t hg_generation_skip_stale(const struct hg_handle *handle, uint64_t generation);
 
 /* The handle's use ended without the response, which may still come: its tag is stale. */
 void hg_generation_mark_stale(struct hg_handle *handle);
@@ -33,7 +33,7 @@ static inline uint64_t hg_generation_after(const struct hg_handle *handle)
 {
     const uint64_t next = handle->generation + 1;
 
-    return util_likely(handle->stale == NULL) ? next : hg_generation_fresh(handle, next);
+    return util_likely(handle->stale == NULL) ? next : hg_generation_skip_stale(handle, next);
 }
 
 #endif /* HG_GENERATION_H */

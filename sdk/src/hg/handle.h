@@ -12,7 +12,7 @@
 #include "hg/handle_state.h"
 #include "proc/proc_internal.h"
 
-/* What an armed timer adds to hg_handle.pending. */
+/* Added to hg_handle.pending while the timer of the operation is armed. */
 #define HG_PENDING_TIMER 0x10000
 
 /* The state of a request to the own address. */
@@ -47,7 +47,7 @@ struct hg_msg {
 struct hg_extra {
     struct hg_block *block; /* NULL: the message has all of it */
     hg_size_t size;         /* encoded bytes in the block */
-    uint64_t hash;          /* of the data, as the peer has sent it */
+    uint64_t hash;          /* of the data, from the peer's descriptor */
     hg_bulk_t remote;       /* descriptor of the peer's data, during a fetch */
     hg_op_id_t op_id;       /* the transfer of the fetch; guarded by the handle's lock */
     uint64_t end_ns;        /* time limit of the fetch; 0: none */

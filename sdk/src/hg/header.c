@@ -279,8 +279,8 @@ static hg_return_t hg_header_check_sealed_response(struct hg_handle *handle,
 
     hg_session_read_seal(msg->buf + msg->header, &seal);
     if (!(seal.number & HG_SESSION_EXPECTED) ||
-        !hg_session_fits(handle->session, msg->buf + msg->header,
-                         hg_header_size(msg->flags) + msg->used, &seal, 0))
+        !hg_session_verify(handle->session, msg->buf + msg->header,
+                           hg_header_size(msg->flags) + msg->used, &seal, 0))
         return HG_PERMISSION;
     return seal.reference == handle->number ? HG_SUCCESS : HG_AGAIN;
 }

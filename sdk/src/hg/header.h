@@ -120,8 +120,9 @@ static UTIL_ALWAYS_INLINE size_t hg_header_write_response(struct hg_handle *hand
 }
 
 /* Accept a plain message; false if the message or the class needs the checks of header.c. */
-static UTIL_ALWAYS_INLINE bool hg_header_take_plain(const struct hg_handle *handle,
-                                                    struct hg_msg *msg, size_t size, uint8_t flags)
+static UTIL_ALWAYS_INLINE bool hg_header_accept_plain(const struct hg_handle *handle,
+                                                      struct hg_msg *msg, size_t size,
+                                                      uint8_t flags)
 {
     const unsigned int all =
         flags | (unsigned int) hg_rpc_class(handle->info.hg_class)->msg_flags[handle->path];
@@ -148,7 +149,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_header_read_request(struct hg_handle *h
         header->id = le64toh(header->id);
         if (util_likely(header->hg == HG_CORE_REQUEST_MAGIC &&
                         header->protocol == HG_CORE_PROTOCOL_VERSION) &&
-            hg_header_take_plain(handle, msg, size, header->flags))
+            hg_header_accept_plain(handle, msg, size, header->flags))
             return HG_SUCCESS;
     }
     return hg_header_check_request(handle, msg, size, tag, header);
@@ -168,7 +169,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_header_read_response(
         if (util_likely(header->hg == HG_CORE_RESPONSE_MAGIC &&
                         header->protocol == HG_CORE_PROTOCOL_VERSION &&
                         header->ret_code < HG_RETURN_MAX && header->id == handle->info.id) &&
-            hg_header_take_plain(handle, msg, size, header->flags))
+            hg_header_accept_plain(handle, msg, size, header->flags))
             return HG_SUCCESS;
     }
     return hg_header_check_response(handle, msg, size, header);

@@ -172,7 +172,7 @@ static hg_return_t hg_overflow_parse(struct hg_handle *handle, struct hg_extra *
     if (ret != HG_SUCCESS)
         extra->remote = HG_BULK_NULL;
     else if (HG_Bulk_get_size(extra->remote) < extra->size)
-        goto refuse; /* it may be larger, if it describes the whole block of the data */
+        goto refuse; /* a larger one is valid: it may describe the whole block */
     return ret;
 
 refuse:

@@ -15,7 +15,7 @@
 static bool has_sessions(const hg_class_t *hg_class, enum hg_path path);
 static na_return_t path_set(hg_class_t *hg_class, enum hg_path path, bool is_wanted);
 static void peer_lost(na_class_t *na_class, na_addr_t *na_addr, na_return_t reason, void *arg);
-static void sessions_lose(hg_class_t *hg_class, enum hg_path path, na_addr_t *na_addr);
+static void sessions_mark_lost(hg_class_t *hg_class, enum hg_path path, na_addr_t *na_addr);
 
 hg_return_t HG_Class_set_peer_lost_callback(hg_class_t *hg_class, hg_peer_lost_cb_t callback,
                                             void *arg)
@@ -65,7 +65,7 @@ static void peer_lost(na_class_t *na_class, na_addr_t *na_addr, na_return_t reas
     hg_addr_t addr = HG_ADDR_NULL;
 
     if ((hg_rpc_class(hg_class)->msg_flags[path] & HG_CORE_HEADER_HAS_SEAL) != 0)
-        sessions_lose(hg_class, path, na_addr);
+        sessions_mark_lost(hg_class, path, na_addr);
     if (callback == NULL)
         return;
     if (NA_Addr_dup(na_class, na_addr, &copy) == NA_SUCCESS)
@@ -78,7 +78,7 @@ static void peer_lost(na_class_t *na_class, na_addr_t *na_addr, na_return_t reas
     (void) HG_Addr_free(hg_class, addr);
 }
 
-static void sessions_lose(hg_class_t *hg_class, enum hg_path path, na_addr_t *na_addr)
+static void sessions_mark_lost(hg_class_t *hg_class, enum hg_path path, na_addr_t *na_addr)
 {
     (void) pthread_mutex_lock(&hg_class->lock);
     for (hg_context_t *context = hg_class->contexts; context != NULL; context = context->next)

@@ -39,7 +39,7 @@ static void hg_recv_hello(struct hg_handle *handle);
 static void hg_recv_fetched(struct hg_handle *handle, hg_return_t ret);
 static void hg_recv_refuse_unknown(struct hg_handle *handle);
 static void hg_recv_run(struct hg_completion *completion);
-static uint32_t hg_recv_find_unanswered(struct hg_pool *pool, bool is_released);
+static uint32_t hg_recv_find_unanswered(struct hg_pool *pool, bool release);
 static bool hg_recv_is_stopped(hg_context_t *context);
 static void hg_recv_cancel_all(hg_context_t *context, enum hg_path path);
 
@@ -160,8 +160,8 @@ bool hg_recv_release_unanswered(hg_context_t *context)
     return true;
 }
 
-/* Count, and if is_released release, the requests that were destroyed without a response. */
-static uint32_t hg_recv_find_unanswered(struct hg_pool *pool, bool is_released)
+/* Count the requests that were destroyed without a response, and optionally release them. */
+static uint32_t hg_recv_find_unanswered(struct hg_pool *pool, bool release)
 {
     struct hg_handle *handle;
     uint32_t count = 0;
@@ -173,7 +173,7 @@ static uint32_t hg_recv_find_unanswered(struct hg_pool *pool, bool is_released)
         if (!hg_handle_is_unanswered(handle))
             continue;
         count++;
-        if (!is_released)
+        if (!release)
             continue;
         HG_LOG_WARNING("RPC %#" PRIx64 " ends without a response: its handle was destroyed, and "
                        "now its context is",

@@ -24,6 +24,7 @@ struct hg_rpc_table {
     _Atomic(struct hg_rpc *) slots[];
 };
 
+static hg_id_t hg_registry_hash(const char *name);
 static struct hg_rpc_table *hg_rpc_table_new(size_t size);
 static size_t hg_rpc_table_start(const struct hg_rpc_table *table, hg_id_t id);
 static void hg_rpc_table_insert(struct hg_rpc_table *table, struct hg_rpc *rpc);
@@ -66,13 +67,6 @@ void hg_registry_fini(struct hg_registry *registry)
         table = smaller;
     }
     (void) pthread_mutex_destroy(&registry->lock);
-}
-
-hg_id_t hg_registry_hash(const char *name)
-{
-    hg_id_t id = XXH64(name, strlen(name), 0);
-
-    return id != 0 ? id : 1;
 }
 
 struct hg_rpc *hg_registry_find(const struct hg_registry *registry, hg_id_t id)
@@ -298,6 +292,13 @@ static struct hg_rpc *hg_class_find_rpc(const hg_class_t *hg_class, hg_id_t id,
         *ret_p = HG_NOENTRY;
     }
     return rpc;
+}
+
+static hg_id_t hg_registry_hash(const char *name)
+{
+    hg_id_t id = XXH64(name, strlen(name), 0);
+
+    return id != 0 ? id : 1;
 }
 
 /* Find or add the entry of an id; the lock is held. */

@@ -32,9 +32,6 @@ struct hg_registry {
 hg_return_t hg_registry_init(struct hg_registry *registry);
 void hg_registry_fini(struct hg_registry *registry);
 
-/* Returns the id of a name. */
-hg_id_t hg_registry_hash(const char *name);
-
 /* Returns the registered RPC of an id, or NULL; takes no lock. [any thread] */
 struct hg_rpc *hg_registry_find(const struct hg_registry *registry, hg_id_t id);
 

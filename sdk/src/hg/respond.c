@@ -132,7 +132,7 @@ void hg_respond_retry(hg_context_t *context)
     struct hg_refusals *refusals = &hg_rpc_context(context)->refusals;
     struct hg_handle *handle;
 
-    if (!hg_context_refused_clear(context, &refusals->are_there))
+    if (!hg_context_refused_clear(context, &refusals->has_retry))
         return;
     handle = hg_respond_take_refused(refusals);
     while (handle != NULL) {
@@ -212,7 +212,7 @@ static bool hg_respond_defer(struct hg_handle *handle, hg_return_t ret_code)
     }
     (void) pthread_mutex_unlock(&refusals->lock);
     if (has_room)
-        hg_context_refused_set(context, &refusals->are_there);
+        hg_context_refused_set(context, &refusals->has_retry);
     return has_room;
 }
 
@@ -262,7 +262,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle,
             return ret;
     }
     if (util_unlikely(is_abandoned)) {
-        /* A response without output, in case that the origin still waits. */
+        /* Send a response without output, in case the origin still waits. */
         hg_respond_drop_output(handle);
         is_fetched = false;
         ret_code = HG_CANCELED;
@@ -361,10 +361,7 @@ static hg_return_t hg_respond_post_ack(struct hg_handle *handle)
     return HG_SUCCESS;
 }
 
-/*
- * The lock orders this with a cancel or a deadline: either that cancels the receive, or this sees
- * is_canceled and does not post it.
- */
+/* Under the lock, so that a cancel either finds the receive or keeps it from being posted. */
 static hg_return_t hg_respond_post_ack_again(struct hg_handle *handle)
 {
     hg_return_t ret = HG_CANCELED;

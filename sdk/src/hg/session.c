@@ -67,8 +67,8 @@ void hg_session_read_seal(const char *header, struct hg_core_header_seal *seal)
     seal->number = le64toh(seal->number);
 }
 
-bool hg_session_fits(const struct hg_session *session, char *header, size_t size,
-                     const struct hg_core_header_seal *seal, na_tag_t tag)
+bool hg_session_verify(const struct hg_session *session, char *header, size_t size,
+                       const struct hg_core_header_seal *seal, na_tag_t tag)
 {
     memset(header + seal_offset(header) + offsetof(struct hg_core_header_seal, tag), 0,
            sizeof(seal->tag));

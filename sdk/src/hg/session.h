@@ -73,7 +73,7 @@ void hg_session_unsend(struct hg_session *session, uint64_t number);
 void hg_session_read_seal(const char *header, struct hg_core_header_seal *seal);
 
 /* Returns true if the seal is valid in the session; `tag` is 0 for an expected message. */
-bool hg_session_fits(const struct hg_session *session, char *header, size_t size,
-                     const struct hg_core_header_seal *seal, na_tag_t tag);
+bool hg_session_verify(const struct hg_session *session, char *header, size_t size,
+                       const struct hg_core_header_seal *seal, na_tag_t tag);
 
 #endif /* HG_SESSION_H */

@@ -20,7 +20,7 @@
 
 #define BUCKETS_MIN 64u
 
-static void sessions_lapse(hg_context_t *context, uint32_t max_count, uint64_t max_age_ns);
+static void sessions_expire_offers(hg_context_t *context, uint32_t max_count, uint64_t max_age_ns);
 static void sessions_drop_lost(struct hg_sessions *sessions, uint64_t now_ns);
 static bool sessions_grow(struct hg_sessions *sessions);
 static struct hg_session **sessions_link(struct hg_sessions *sessions, uint64_t id);
@@ -61,7 +61,7 @@ hg_return_t hg_sessions_offer(hg_context_t *context, struct hg_session *session)
     hg_return_t ret = HG_SUCCESS;
 
     (void) pthread_mutex_lock(&sessions->lock);
-    sessions_lapse(context, HG_OFFERS_MAX - 1, HG_OFFERS_NS);
+    sessions_expire_offers(context, HG_OFFERS_MAX - 1, HG_OFFERS_NS);
     sessions_drop_lost(sessions, session->made_ns);
     if (sessions_grow(sessions))
         sessions_add(sessions, session);
@@ -73,21 +73,21 @@ hg_return_t hg_sessions_offer(hg_context_t *context, struct hg_session *session)
     return ret;
 }
 
-void hg_sessions_lapse(hg_context_t *context)
+void hg_sessions_expire(hg_context_t *context)
 {
     struct hg_sessions *sessions = &hg_rpc_context(context)->sessions;
 
     (void) pthread_mutex_lock(&sessions->lock);
-    sessions_lapse(context, HG_OFFERS_MAX, HG_OFFERS_NS);
+    sessions_expire_offers(context, HG_OFFERS_MAX, HG_OFFERS_NS);
     (void) pthread_mutex_unlock(&sessions->lock);
 }
 
-void hg_sessions_end(hg_context_t *context)
+void hg_sessions_drop_offers(hg_context_t *context)
 {
     struct hg_sessions *sessions = &hg_rpc_context(context)->sessions;
 
     (void) pthread_mutex_lock(&sessions->lock);
-    sessions_lapse(context, 0, 0);
+    sessions_expire_offers(context, 0, 0);
     (void) pthread_mutex_unlock(&sessions->lock);
 }
 
@@ -111,7 +111,7 @@ struct hg_session *hg_sessions_check(hg_context_t *context, uint8_t path, na_add
         *ret_p = HG_HOSTUNREACH;
     else if ((seal.number & HG_SESSION_EXPECTED) != 0 ||
              !NA_Addr_cmp(session->na_class, session->na_addr, source) ||
-             !hg_session_fits(session, header, size, &seal, tag))
+             !hg_session_verify(session, header, size, &seal, tag))
         *ret_p = HG_PERMISSION;
     else
         *ret_p = sessions_take(context, session, seal.number);
@@ -209,9 +209,9 @@ static bool session_replaces(const struct hg_session *session, const struct hg_s
 
 /*
  * Drop the offers that are older than max_age_ns, and the oldest ones of more than max_count. The
- * clock is read under the lock, so that no offer is younger than now_ns.
+ * clock is read under the lock, so that no offer is later than now_ns.
  */
-static void sessions_lapse(hg_context_t *context, uint32_t max_count, uint64_t max_age_ns)
+static void sessions_expire_offers(hg_context_t *context, uint32_t max_count, uint64_t max_age_ns)
 {
     struct hg_sessions *sessions = &hg_rpc_context(context)->sessions;
     const uint64_t now_ns = sessions->offers.first != NULL ? hg_clock_ns() : 0;

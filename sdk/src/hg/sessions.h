@@ -53,10 +53,10 @@ void hg_sessions_fini(struct hg_sessions *sessions);
 hg_return_t hg_sessions_offer(hg_context_t *context, struct hg_session *session);
 
 /* Drop and count the offers that expired, before the counters of the context are read. */
-void hg_sessions_lapse(hg_context_t *context);
+void hg_sessions_expire(hg_context_t *context);
 
 /* Drop and count all offers, when the context does not receive any more. */
-void hg_sessions_end(hg_context_t *context);
+void hg_sessions_drop_offers(hg_context_t *context);
 
 /*
  * Returns the referenced session of a sealed request, or NULL: then *ret_p is HG_PERMISSION if the
