@@ -43,7 +43,8 @@ struct hg_remote_conn {
     uint8_t key;                /* index in hg_rpc_class.secrets, of the next HELLO */
     struct hg_handle *hello;
     struct hg_waiting waiting;
-    struct kit_auth_exchange exchange; /* of the HELLO; not guarded by the lock */
+    struct kit_auth_exchange
+        exchange; /* of the HELLO; not guarded, used by one attempt at a time */
 };
 
 struct hg_remote {

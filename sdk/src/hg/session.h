@@ -22,13 +22,13 @@
 #define HG_SESSION_EXPECTED (UINT64_C(1) << 63)
 
 struct hg_session {
-    uint8_t send[KIT_AUTH_KEY];
-    uint8_t receive[KIT_AUTH_KEY];
-    uint64_t id; /* drawn by the target */
+    uint8_t send[KIT_AUTH_KEY];    /* key of messages to the peer */
+    uint8_t receive[KIT_AUTH_KEY]; /* key of messages from the peer */
+    uint64_t id;                   /* random, chosen by the target */
     _Atomic int32_t ref;
     _Atomic uint64_t sent;          /* number of the last unexpected message */
     _Atomic uint64_t sent_expected; /* number of the last expected message */
-    uint64_t made_ns;
+    uint64_t made_ns;               /* time of the exchange */
 
     /* At the target only; guarded by hg_sessions.lock of its context, see sessions.c. */
     struct hg_window window;
