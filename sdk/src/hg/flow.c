@@ -20,6 +20,7 @@ static uint32_t hg_flow_limit(const struct hg_flow *flow);
 static void hg_flow_dispatch(struct hg_flow *flow, hg_context_t *context);
 static struct hg_handle *hg_flow_next(struct hg_flow *flow);
 static void hg_flow_dispatch_all(hg_class_t *hg_class, hg_context_t *context, bool only_stalled);
+static struct hg_flow *hg_flows_next(struct hg_flows *flows, struct hg_flow *flow);
 static bool hg_flow_wait_again(struct hg_flow *flow, struct hg_handle *handle);
 static void hg_flow_add(struct hg_flow *flow, struct hg_handle *handle, bool is_first);
 static void hg_flow_remove(struct hg_flow *flow, struct hg_handle *handle);
@@ -273,35 +274,39 @@ static struct hg_handle *hg_flow_next(struct hg_flow *flow)
     return handle;
 }
 
+/* Dispatch all flows of a class, or only the stalled ones. */
 static void hg_flow_dispatch_all(hg_class_t *hg_class, hg_context_t *context, bool only_stalled)
 {
-    struct hg_flows *flows = &hg_rpc_class(hg_class)->flows;
-    struct hg_flow *flow, *next;
+    struct hg_flow *flow = NULL;
 
-    (void) pthread_mutex_lock(&flows->lock);
-    flow = flows->first;
-    if (flow != NULL)
-        flow->ref++;
-    while (flow != NULL) {
+    while ((flow = hg_flows_next(&hg_rpc_class(hg_class)->flows, flow)) != NULL) {
         bool is_wanted;
 
-        (void) pthread_mutex_unlock(&flows->lock);
         (void) pthread_mutex_lock(&flow->lock);
         is_wanted = flow->is_stalled || !only_stalled;
         flow->is_stalled = false;
         (void) pthread_mutex_unlock(&flow->lock);
         if (is_wanted)
             hg_flow_dispatch(flow, context);
-        (void) pthread_mutex_lock(&flows->lock);
-        next = flow->next;
-        if (next != NULL)
-            next->ref++;
-        (void) pthread_mutex_unlock(&flows->lock);
-        hg_flow_unref(flow);
-        flow = next;
-        (void) pthread_mutex_lock(&flows->lock);
     }
+}
+
+/*
+ * Iterate over the flows of a class, starting with NULL: takes a reference to the flow that it
+ * returns, and drops the reference to the one before.
+ */
+static struct hg_flow *hg_flows_next(struct hg_flows *flows, struct hg_flow *flow)
+{
+    struct hg_flow *next;
+
+    (void) pthread_mutex_lock(&flows->lock);
+    next = flow != NULL ? flow->next : flows->first;
+    if (next != NULL)
+        next->ref++;
     (void) pthread_mutex_unlock(&flows->lock);
+    if (flow != NULL)
+        hg_flow_unref(flow);
+    return next;
 }
 
 /*

@@ -39,7 +39,7 @@ static hg_return_t hg_forward_switch_path(struct hg_handle *handle);
 static void hg_forward_failed(struct hg_handle *handle, na_return_t na_return);
 static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload,
                                                        uint8_t flags, bool *is_draining_p);
-static void hg_forward_cancel_start(struct hg_handle *handle);
+static void hg_forward_cancel_unsent(struct hg_handle *handle);
 static UTIL_ALWAYS_INLINE hg_return_t hg_forward_post(struct hg_handle *handle);
 static UTIL_ALWAYS_INLINE hg_return_t hg_forward_send(struct hg_handle *handle, size_t size);
 static void hg_forward_uncount(struct hg_handle *handle, size_t size);
@@ -335,7 +335,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle,
             return ret;
         /* A cancel by another thread found no receive if it came before. */
         if (util_unlikely(atomic_load(&handle->is_canceled))) {
-            hg_forward_cancel_start(handle);
+            hg_forward_cancel_unsent(handle);
             if (deadline_ms != 0)
                 hg_deadline_started(handle);
             return HG_SUCCESS;
@@ -365,7 +365,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle,
 }
 
 /* The forward was cancelled before its request was sent: only the receive has to end. */
-static void hg_forward_cancel_start(struct hg_handle *handle)
+static void hg_forward_cancel_unsent(struct hg_handle *handle)
 {
     hg_handle_set_error(handle, HG_CANCELED);
     (void) NA_Cancel(hg_handle_path(handle)->na_class, hg_handle_na_context(handle),

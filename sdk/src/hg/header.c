@@ -208,7 +208,7 @@ static inline hg_return_t hg_header_check_proof(struct hg_handle *handle, const 
 {
     const struct hg_rpc_class *hg_class = hg_rpc_class(handle->info.hg_class);
 
-    if (util_likely(!((msg->flags | hg_class->msg_flags[handle->path]) & HG_HEADER_SEALS)))
+    if (util_likely(!((msg->flags | hg_class->msg_flags[handle->path]) & HG_HEADER_SPECIAL_FLAGS)))
         return HG_SUCCESS;
     return hg_header_check_key(handle, msg, is_request, tag);
 }

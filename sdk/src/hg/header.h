@@ -31,7 +31,8 @@ static inline uint32_t hg_header_cookie(uint16_t low, uint8_t high)
 hg_return_t hg_header_check_payload(const struct hg_handle *handle, const struct hg_msg *msg);
 
 /* Flags of messages that are not plain. */
-#define HG_HEADER_SEALS (HG_CORE_HEADER_HAS_HASH | HG_CORE_HEADER_HAS_SEAL | HG_CORE_HEADER_HELLO)
+#define HG_HEADER_SPECIAL_FLAGS \
+    (HG_CORE_HEADER_HAS_HASH | HG_CORE_HEADER_HAS_SEAL | HG_CORE_HEADER_HELLO)
 
 static inline size_t hg_header_size(uint8_t flags)
 {
@@ -43,7 +44,7 @@ static inline size_t hg_header_size(uint8_t flags)
 /* Returns the offset of the payload in the buffer of a message. */
 static inline size_t hg_msg_payload_offset(const struct hg_msg *msg, uint8_t flags)
 {
-    if (util_likely(!(flags & HG_HEADER_SEALS)))
+    if (util_likely(!(flags & HG_HEADER_SPECIAL_FLAGS)))
         return msg->header + sizeof(struct hg_core_header_request);
     return msg->header + hg_header_size(flags);
 }
@@ -76,7 +77,7 @@ static UTIL_ALWAYS_INLINE size_t hg_header_finish(struct hg_handle *handle, stru
     msg->flags = flags;
     msg->used = payload;
     msg->has_payload = true;
-    if (util_unlikely((flags & HG_HEADER_SEALS) != 0))
+    if (util_unlikely((flags & HG_HEADER_SPECIAL_FLAGS) != 0))
         hg_header_seal_message(handle, msg);
     return hg_msg_payload_offset(msg, flags) + payload;
 }

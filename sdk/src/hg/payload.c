@@ -14,7 +14,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_payload_locate(struct hg_handle *handle
                                                         char **buf_p, hg_size_t *size_p);
 static hg_return_t hg_payload_buf(struct hg_handle *handle, hg_op_t op, void **buf_p,
                                   hg_size_t *size_p);
-static hg_size_t hg_payload_size(const struct hg_handle *handle, hg_op_t op);
+static hg_size_t hg_payload_size(struct hg_handle *handle, hg_op_t op);
 static hg_return_t hg_payload_extra_buf(struct hg_handle *handle, const struct hg_extra *extra,
                                         void **buf_p, hg_size_t *size_p);
 static uint8_t hg_payload_proc_flags(const struct hg_handle *handle);
@@ -276,15 +276,14 @@ static hg_return_t hg_payload_buf(struct hg_handle *handle, hg_op_t op, void **b
     return HG_SUCCESS;
 }
 
-static hg_size_t hg_payload_size(const struct hg_handle *handle, hg_op_t op)
+static hg_size_t hg_payload_size(struct hg_handle *handle, hg_op_t op)
 {
-    const struct hg_msg *msg = op == HG_INPUT ? &handle->in : &handle->out;
-    const struct hg_extra *extra = op == HG_INPUT ? &handle->in_extra : &handle->out_extra;
+    const struct hg_msg *msg = hg_payload_msg(handle, op);
 
     if (!msg->has_payload)
         return 0;
     if (msg->flags & HG_CORE_HEADER_MORE_DATA)
-        return hg_payload_reserved(handle, op) + extra->size;
+        return hg_payload_reserved(handle, op) + hg_payload_extra(handle, op)->size;
     return msg->used;
 }
 

@@ -121,8 +121,6 @@ void hg_pool_fini(struct hg_pool *pool)
         hg_handle_delete(handle);
         handle = next;
     }
-    pool->all = pool->free = NULL;
-    pool->count = pool->free_count = 0;
     (void) pthread_mutex_destroy(&pool->lock);
 }
 

@@ -123,6 +123,25 @@ struct hg_session *hg_sessions_check(hg_context_t *context, uint8_t path, na_add
     return NULL;
 }
 
+void hg_sessions_lose(hg_context_t *context, uint8_t path, na_addr_t *source)
+{
+    struct hg_sessions *sessions = &hg_rpc_context(context)->sessions;
+    const uint64_t now_ns = hg_clock_ns();
+    struct hg_session *session, *next;
+
+    (void) pthread_mutex_lock(&sessions->lock);
+    sessions_drop_lost(sessions, now_ns);
+    for (session = sessions->open.first; session != NULL; session = next) {
+        next = session->next;
+        if (session->path != path || !NA_Addr_cmp(session->na_class, session->na_addr, source))
+            continue;
+        list_remove(&sessions->open, session);
+        session->lost_ns = now_ns;
+        list_add(&sessions->lost, session);
+    }
+    (void) pthread_mutex_unlock(&sessions->lock);
+}
+
 /* Accept a request with a valid seal, once, and open its session if that is an offer. */
 static hg_return_t sessions_take(hg_context_t *context, struct hg_session *session, uint64_t number)
 {
@@ -143,25 +162,6 @@ static hg_return_t sessions_take(hg_context_t *context, struct hg_session *sessi
     }
     (void) pthread_mutex_unlock(&sessions->lock);
     return ret;
-}
-
-void hg_sessions_lose(hg_context_t *context, uint8_t path, na_addr_t *source)
-{
-    struct hg_sessions *sessions = &hg_rpc_context(context)->sessions;
-    const uint64_t now_ns = hg_clock_ns();
-    struct hg_session *session, *next;
-
-    (void) pthread_mutex_lock(&sessions->lock);
-    sessions_drop_lost(sessions, now_ns);
-    for (session = sessions->open.first; session != NULL; session = next) {
-        next = session->next;
-        if (session->path != path || !NA_Addr_cmp(session->na_class, session->na_addr, source))
-            continue;
-        list_remove(&sessions->open, session);
-        session->lost_ns = now_ns;
-        list_add(&sessions->lost, session);
-    }
-    (void) pthread_mutex_unlock(&sessions->lock);
 }
 
 static void sessions_drop_lost(struct hg_sessions *sessions, uint64_t now_ns)
