@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of endpoints and the fabric's addresses. A canonical name says all there is to an address,
- * so that nothing but names need travel: host:port, a string, or hexadecimal digits.
+ * Names of endpoints, and the address vector. The canonical name of an endpoint (host:port, a
+ * string, or hexadecimal digits) has all of its raw address, so only names are sent to peers.
  */
 
 #include "ofi.h"
@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Frames of at most some hundred bytes; a socket's buffer has room for far more. */
+/* Injected frames before a fence; each has some hundred bytes, far below a socket's buffer. */
 #define OFI_INJECTED_MAX 16u
-/* Larger frames, puts, gets and fences: such frames fill half of a new socket's buffer. */
+/* Requests in progress to a peer; so many of the largest frames fill half of a socket's buffer. */
 #define OFI_UNACKNOWLEDGED_MAX 4u
 
 static const char *ofi_addr_endpoint(const struct na_plugin_class *na_class, const char *string);
@@ -55,7 +55,7 @@ int32_t ofi_addr_lookup(struct na_plugin_class *na_class, const char *string,
     return kit_msg_peer_lookup(&na_class->base, name, NULL, 0, addr_p);
 }
 
-/* The canonical name of a raw address, of at most KIT_NAME_MAX bytes. */
+/* Writes the canonical name of a raw address to `name`, which has KIT_NAME_MAX bytes. */
 int32_t ofi_address_name(const struct na_plugin_class *na_class, const void *raw, size_t size,
                          char *name)
 {
@@ -148,7 +148,7 @@ void ofi_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
     priv->address = NULL;
     if (na_class->base.rma != NULL)
         kit_rma_peer_failed(na_class->base.rma, peer, NA_PLUGIN_HOSTUNREACH);
-    /* The connection goes with the address, and what was injected is to arrive before. */
+    /* Removing the address closes the connection: a fence makes injected frames arrive before. */
     if (address->injected != 0 && (na_class->protocol.is_fenced || na_class->protocol.cm_port))
         (void) ofi_address_fence_send(na_class, address);
     address->closing = true;
@@ -157,8 +157,8 @@ void ofi_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
 }
 
 /*
- * False when as many frames and moves are under way as may be, or a fence behind those that were
- * injected: what is to be sent next has to wait.
+ * False if nothing may be sent to the peer for now: it has as many requests as are allowed, or a
+ * fence behind the injected frames has not completed. Posts that fence if it is due.
  */
 bool ofi_address_fence(struct na_plugin_class *na_class, struct ofi_address *address)
 {
@@ -169,7 +169,6 @@ bool ofi_address_fence(struct na_plugin_class *na_class, struct ofi_address *add
     return !address->is_fencing && ofi_address_fence_send(na_class, address);
 }
 
-/* Whether a fence of any peer is under way. */
 bool ofi_address_is_fencing(const struct na_plugin_class *na_class)
 {
     const struct ofi_address *address = na_class->addresses;
@@ -188,7 +187,7 @@ void ofi_address_fenced(struct na_plugin_class *na_class, struct ofi_request *re
     ofi_address_drop_request(na_class, address);
 }
 
-/* A send, put or get to it ended. */
+/* A request to the address completed. */
 void ofi_address_drop_request(struct na_plugin_class *na_class, struct ofi_address *address)
 {
     address->requests--;
@@ -216,8 +215,9 @@ bool ofi_string_name_check(const char *name)
 }
 
 /*
- * What follows "://", or all when that is not there. NULL when what precedes it means another
- * protocol; one provider may have several names, with and without the layers above it.
+ * Returns the part of an address string behind "://", or all of it if there is none. NULL if the
+ * protocol in front is not of this provider, which may have several names, with and without its
+ * utility providers.
  */
 static const char *ofi_addr_endpoint(const struct na_plugin_class *na_class, const char *string)
 {
@@ -244,7 +244,7 @@ static const char *ofi_addr_endpoint(const struct na_plugin_class *na_class, con
     return separator + 3;
 }
 
-/* `*size` is what `raw` can take, then what it has. */
+/* `*size` is the capacity of `raw` on entry, and the size of the address on return. */
 static int32_t ofi_address_resolve(const struct na_plugin_class *na_class, const char *name,
                                    bool is_canonical, void *raw, size_t *size, char *reason)
 {
@@ -278,9 +278,9 @@ static int32_t ofi_address_resolve_socket(const struct na_plugin_class *na_class
     struct kit_location location;
     int32_t ret;
 
-    /* "domain/host:port" is what the listener was told; the domain is its own business. */
+    /* A program may pass on the listener's own "domain/host:port"; the domain is local to it. */
     ret = kit_location_parse(slash != NULL ? slash + 1 : name, &location, reason);
-    /* A peer's name may be what it wrote into its HELLO: nobody else is asked about it. */
+    /* A canonical name may be from a peer's HELLO, which must not cause a query to a DNS server. */
     if (ret == NA_PLUGIN_SUCCESS)
         ret = is_canonical ? kit_location_resolve_formatted(&location, format, &address, reason)
                            : kit_location_resolve_peer(&location, format, &address, reason);
@@ -291,7 +291,7 @@ static int32_t ofi_address_resolve_socket(const struct na_plugin_class *na_class
     return NA_PLUGIN_SUCCESS;
 }
 
-/* libfabric reads as many bytes as its addresses have, and is not told how many there are. */
+/* fi_av_insert() takes no size, so the name must have exactly as many bytes as our address. */
 static int32_t ofi_address_resolve_hex(const struct na_plugin_class *na_class, const char *name,
                                        uint8_t *raw, size_t *size, char *reason)
 {
@@ -327,7 +327,7 @@ static int ofi_hex_digit(char digit)
     return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
-/* One byte, which is no frame, and whose sending ends when it has arrived. */
+/* A fence is a message of one byte, which no frame has; its send completes when it has arrived. */
 static bool ofi_address_fence_send(struct na_plugin_class *na_class, struct ofi_address *address)
 {
     static const uint8_t byte;
@@ -358,7 +358,7 @@ static int32_t ofi_address_insert(struct na_plugin_class *na_class, struct ofi_a
                       count < 0 ? fi_strerror(-count) : "no reason given");
         return count < 0 ? ofi_status(-count) : NA_PLUGIN_HOSTUNREACH;
     }
-    /* libfabric also takes the address of a file that has just been removed, and crashes. */
+    /* If the file was removed meanwhile, libfabric took the address, but would crash later. */
     ret = ofi_address_check_file(na_class, name);
     if (ret != NA_PLUGIN_SUCCESS)
         (void) fi_av_remove(na_class->av, &address->fi_addr, 1, 0);
@@ -366,9 +366,9 @@ static int32_t ofi_address_insert(struct na_plugin_class *na_class, struct ofi_a
 }
 
 /*
- * The file of a peer in shared memory has to be there, NA_PLUGIN_AGAIN as long as it is not, and to
- * be our user's: another one cannot open ours, and libfabric ends a process that is to answer an
- * endpoint whose file it cannot open.
+ * Checks the shared-memory file of a node-local peer. NA_PLUGIN_AGAIN if there is none yet. It has
+ * to belong to this process's user: a process of another user cannot open our file, and libfabric
+ * aborts a process that answers an endpoint whose file it cannot open.
  */
 static int32_t ofi_address_check_file(const struct na_plugin_class *na_class, const char *name)
 {
@@ -387,8 +387,8 @@ static int32_t ofi_address_check_file(const struct na_plugin_class *na_class, co
 }
 
 /*
- * An address goes with its connection. The rxm layer (1.17) does not look whether there is one, and
- * there is none where it could not even begin to connect: such an address stays with the vector.
+ * Removing an address closes its connection. ofi_rxm (1.17) does not check whether there is one,
+ * and there is none if connecting could not even begin: such an address stays in the vector.
  */
 static void ofi_address_remove(struct na_plugin_class *na_class, struct ofi_address *address)
 {

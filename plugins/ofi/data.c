@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections of their own for the reads and writes of verbs. A device that refuses one breaks its
- * connection with all that is under way there: so it is another one than that of the messages, of
- * which none may be lost, and the reads and writes that broke with it are made again. The port of
- * the endpoint that they lead to travels in memory handles.
+ * Over verbs, reads and writes have an endpoint, and so connections, of their own. A device that
+ * refuses one aborts the connection with everything in progress on it. No message may be lost that
+ * way; reads and writes that failed with the connection are posted again. The port of the owner's
+ * endpoint for data is part of a serialized memory handle.
  */
 
 #include "ofi.h"
@@ -11,14 +11,14 @@
 #include <netinet/in.h>
 #include <string.h>
 
-/* Completions of verbs, as its specification numbers them: the target refused the request. */
+/* enum ibv_wc_status, in prov_errno: the target refused the request. */
 #define OFI_WC_REMOTE_INVALID 9
 #define OFI_WC_REMOTE_ACCESS  10
 
-/* For so long a request is made again that breaks with its connection. */
+/* A request that fails with its connection is posted again for so long. */
 #define OFI_DATA_BROKEN_NS UINT64_C(5000000000)
 
-/* Without a connection for so long, it is asked whether anybody listens. */
+/* After so long without a connection, a probe asks whether the peer listens. */
 #define OFI_DATA_STALLED_NS UINT64_C(500000000)
 
 static int32_t ofi_data_vector_open(struct na_plugin_class *na_class);
@@ -29,7 +29,7 @@ static ssize_t ofi_data_insert(struct na_plugin_class *na_class, struct ofi_addr
                                uint16_t port);
 static void ofi_data_remove(struct na_plugin_class *na_class, struct ofi_address *address);
 
-/* Nothing where messages and data share connections. At the port of before, if there was one. */
+/* Does nothing where messages and data share connections. A reopened endpoint keeps its port. */
 int32_t ofi_data_open(struct na_plugin_class *na_class)
 {
     struct ofi_data *data = &na_class->data;
@@ -64,7 +64,7 @@ int32_t ofi_data_open(struct na_plugin_class *na_class)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* What was under way has its completion in the queue. */
+/* Requests in progress complete with an error in the completion queue. */
 void ofi_data_stop(struct na_plugin_class *na_class)
 {
     struct fid_ep *endpoint = na_class->data.endpoint;
@@ -74,7 +74,7 @@ void ofi_data_stop(struct na_plugin_class *na_class)
         ofi_close(&endpoint->fid);
 }
 
-/* When the addresses are gone. */
+/* Called when the addresses are removed. */
 void ofi_data_close(struct na_plugin_class *na_class)
 {
     ofi_data_stop(na_class);
@@ -83,71 +83,75 @@ void ofi_data_close(struct na_plugin_class *na_class)
     na_class->data.av = NULL;
 }
 
-/* 0: a transfer with memory at that port may be issued to `*fi_addr_p`; or what libfabric says. */
+/*
+ * Returns 0 and, in `*fi_addr_p`, the address of the peer's endpoint for data at `port`; or a
+ * negative error of libfabric.
+ */
 ssize_t ofi_data_begin(struct na_plugin_class *na_class, struct ofi_address *address, uint16_t port,
                        fi_addr_t *fi_addr_p)
 {
-    struct ofi_way *way = &address->way;
+    struct ofi_data_address *data = &address->data;
     ssize_t ret = 0;
 
-    if (way->is_broken && way->requests == 0)
+    if (data->is_broken && data->requests == 0)
         ofi_data_remove(na_class, address);
-    /* The memory of another process that was there before, or it is not known yet which of them. */
-    if (way->port != port && way->port != 0)
-        return way->is_proven ? -FI_EHOSTUNREACH : -FI_EAGAIN;
-    if (way->is_broken)
+    /* Another port is of the process before or after a restart; a success proves which lives. */
+    if (data->port != port && data->port != 0)
+        return data->is_proven ? -FI_EHOSTUNREACH : -FI_EAGAIN;
+    if (data->is_broken)
         return -FI_EAGAIN;
-    if (way->port == 0)
+    if (data->port == 0)
         ret = ofi_data_insert(na_class, address, port);
-    *fi_addr_p = way->fi_addr;
+    *fi_addr_p = data->fi_addr;
     return ret;
 }
 
-/* There is no connection yet: NA_PLUGIN_AGAIN, or what is known by now. */
+/* There is no connection yet. Returns NA_PLUGIN_AGAIN, or NA_PLUGIN_HOSTUNREACH if none listens. */
 int32_t ofi_data_stalled(struct na_plugin_class *na_class, struct ofi_address *address,
                          uint16_t port)
 {
-    struct ofi_way *way = &address->way;
+    struct ofi_data_address *data = &address->data;
     const uint64_t now = kit_host->clock_ns();
     struct sockaddr_storage peer;
     int error = FI_EAGAIN;
 
-    if (way->stalled_since == 0)
-        way->stalled_since = now;
-    if (way->probe.eq != NULL) {
-        error = ofi_cm_check(&way->probe);
-    } else if (now - way->stalled_since >= OFI_DATA_STALLED_NS &&
-               ofi_data_peer(na_class, address, way->port, &peer)) {
-        error = ofi_cm_begin(na_class, &way->probe, &peer);
+    if (data->stalled_since == 0)
+        data->stalled_since = now;
+    if (data->probe.eq != NULL) {
+        error = ofi_cm_check(&data->probe);
+    } else if (now - data->stalled_since >= OFI_DATA_STALLED_NS &&
+               ofi_data_peer(na_class, address, data->port, &peer)) {
+        error = ofi_cm_begin(na_class, &data->probe, &peer);
         error = error == 0 ? FI_EAGAIN : error;
     }
     if (error == FI_EAGAIN)
         return NA_PLUGIN_AGAIN;
-    ofi_cm_end(&way->probe);
-    way->stalled_since = 0;
+    ofi_cm_end(&data->probe);
+    data->stalled_since = 0;
     if (error == 0)
         return NA_PLUGIN_AGAIN;
-    OFI_LOG_DEBUG("nobody takes data at port %u of a peer (%s)", ntohs(way->port),
+    OFI_LOG_DEBUG("nobody takes data at port %u of a peer (%s)", ntohs(data->port),
                   fi_strerror(error));
-    way->is_broken = true;
-    return way->port == port ? NA_PLUGIN_HOSTUNREACH : NA_PLUGIN_AGAIN;
+    data->is_broken = true;
+    return data->port == port ? NA_PLUGIN_HOSTUNREACH : NA_PLUGIN_AGAIN;
 }
 
 void ofi_data_issued(struct ofi_address *address)
 {
-    address->way.requests++;
-    address->way.stalled_since = 0;
+    address->data.requests++;
+    address->data.stalled_since = 0;
 }
 
 /*
- * One came to a bad end: true when it is to be made again, else `*status_p` says why not. A refused
- * one, or the other side, broke the connection for those behind it, which have not been looked at.
+ * A request failed, and its connection with it. True if it is to be posted again: it was only
+ * flushed, because the peer or a refused request before it aborted the connection. Otherwise sets
+ * `*status_p` if the target refused it.
  */
 bool ofi_data_failed(struct ofi_rma *rma, const struct fi_cq_err_entry *entry, int32_t *status_p)
 {
     const uint64_t now = kit_host->clock_ns();
 
-    rma->address->way.is_broken = true;
+    rma->address->data.is_broken = true;
     if (entry->prov_errno == OFI_WC_REMOTE_ACCESS || entry->prov_errno == OFI_WC_REMOTE_INVALID)
         *status_p = NA_PLUGIN_PERMISSION;
     if (rma->broken_since == 0)
@@ -155,10 +159,10 @@ bool ofi_data_failed(struct ofi_rma *rma, const struct fi_cq_err_entry *entry, i
     return entry->err == FI_ECANCELED && now - rma->broken_since < OFI_DATA_BROKEN_NS;
 }
 
-/* The address is about to go, and nothing uses it. */
+/* The address has no requests and is about to be removed. */
 void ofi_data_forget(struct na_plugin_class *na_class, struct ofi_address *address)
 {
-    ofi_cm_end(&address->way.probe);
+    ofi_cm_end(&address->data.probe);
     ofi_data_remove(na_class, address);
 }
 
@@ -193,7 +197,7 @@ static int ofi_data_endpoint_open(struct na_plugin_class *na_class, struct fi_in
     return error;
 }
 
-/* Where the peer's endpoint for data is. */
+/* The address of the peer's endpoint for data: the host of its address, with another port. */
 static bool ofi_data_peer(const struct na_plugin_class *na_class, const struct ofi_address *address,
                           uint16_t port, struct sockaddr_storage *peer)
 {
@@ -209,23 +213,23 @@ static bool ofi_data_peer(const struct na_plugin_class *na_class, const struct o
 static ssize_t ofi_data_insert(struct na_plugin_class *na_class, struct ofi_address *address,
                                uint16_t port)
 {
-    struct ofi_way *way = &address->way;
+    struct ofi_data_address *data = &address->data;
     struct sockaddr_storage peer;
 
     if (!ofi_data_peer(na_class, address, port, &peer) ||
-        fi_av_insert(na_class->data.av, &peer, 1, &way->fi_addr, 0, NULL) != 1)
+        fi_av_insert(na_class->data.av, &peer, 1, &data->fi_addr, 0, NULL) != 1)
         return -FI_EHOSTUNREACH;
-    way->port = port;
+    data->port = port;
     return 0;
 }
 
-/* With its connection. */
+/* Closes the connection as well. */
 static void ofi_data_remove(struct na_plugin_class *na_class, struct ofi_address *address)
 {
-    struct ofi_way *way = &address->way;
+    struct ofi_data_address *data = &address->data;
 
-    if (way->port != 0 && !way->is_refused)
-        (void) fi_av_remove(na_class->data.av, &way->fi_addr, 1, 0);
-    way->port = 0;
-    way->is_broken = way->is_proven = way->is_refused = false;
+    if (data->port != 0 && !data->is_refused)
+        (void) fi_av_remove(na_class->data.av, &data->fi_addr, 1, 0);
+    data->port = 0;
+    data->is_broken = data->is_proven = data->is_refused = false;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Among several network devices, the one nearest to where this process runs. */
+/* Choosing the network device that is nearest to the processors of this thread. */
 
 #include "ofi.h"
 
@@ -14,8 +14,8 @@ static int ofi_distance(hwloc_topology_t topology, hwloc_const_cpuset_t here,
                         const struct fi_bus_attr *bus);
 
 /*
- * The entry of `list` to take: libfabric's first, unless others of the same provider lie on PCI
- * devices that share more of the machine with the processors that this thread may run on.
+ * Returns the entry of `list` to open: the first one, unless a PCI device of the same provider is
+ * closer in the topology to the processors that this thread may run on.
  */
 struct fi_info *ofi_device_choose(struct fi_info *list)
 {
@@ -68,7 +68,7 @@ static const struct fi_bus_attr *ofi_pci(const struct fi_info *info)
     return info->nic->bus_attr;
 }
 
-/* Levels of the machine to climb from the device until its processors include ours. */
+/* Levels of the topology from the device up to an object that includes the processors `here`. */
 static int ofi_distance(hwloc_topology_t topology, hwloc_const_cpuset_t here,
                         const struct fi_bus_attr *bus)
 {

@@ -4,21 +4,20 @@
 #include "ofi.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* As long as a connection over TCP may take that is not lost. */
-#define OFI_CONNECT_NS UINT64_C(120000000000) /* hundreds that come at once are served, too */
+/* Time for a listening peer to accept; enough for hundreds of connections that come at once. */
+#define OFI_CONNECT_NS UINT64_C(120000000000)
 #define OFI_FENCE_NS   UINT64_C(200000000)
 
-/* For somebody who connected to ask for something, as long as with other transports. */
+/* Time for an accepted connection to receive its first bytes, as with other transports. */
 #define OFI_UNIDENTIFIED_MS 60000u
 
 static void ofi_fences_await(struct na_plugin_class *na_class);
 static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                               struct na_plugin_class_info *info);
-static void ofi_settle(struct na_plugin_class *na_class, const struct na_plugin_init *init);
+static void ofi_class_configure(struct na_plugin_class *na_class,
+                                const struct na_plugin_init *init);
 static uint64_t ofi_frame_size(const struct na_plugin_class *na_class);
 static void ofi_fill_info(const struct na_plugin_class *na_class,
                           struct na_plugin_class_info *info);
@@ -80,13 +79,16 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
         return NA_PLUGIN_SUCCESS;
     if (na_class->protocol.is_fenced)
         ofi_fences_await(na_class);
-    /* Closed before the message layer, whose frames it may hold; kept by those alone that copy. */
+    /*
+     * Closed before the message layer, whose frames may be posted to it. A node-local endpoint may
+     * be kept (local.c): it copies frames, so it has none posted.
+     */
     if (na_class->endpoint != NULL && na_class->local == NULL) {
         if (ofi_target_is_busy(na_class, NULL, NULL))
-            ofi_cut(na_class, NULL);
+            ofi_abort_moves(na_class, NULL);
         ofi_unidentified_end(na_class);
         ofi_data_stop(na_class);
-        if ((na_class->mr_mode & FI_MR_ENDPOINT) != 0) /* cxi keeps one that has registrations */
+        if ((na_class->mr_mode & FI_MR_ENDPOINT) != 0) /* cxi: fails while memory is bound to it */
             ofi_mem_destroy_all(na_class);
         ofi_close(&na_class->endpoint->fid);
         na_class->endpoint = NULL;
@@ -116,7 +118,7 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* What was sent before the endpoint is closed arrives, if somebody is there. */
+/* Frames that were injected arrive before the endpoint is closed, if their peers still poll. */
 static void ofi_fences_await(struct na_plugin_class *na_class)
 {
     uint64_t end = kit_host->clock_ns() + OFI_FENCE_NS;
@@ -144,7 +146,7 @@ static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_
 
     ret = ofi_select(na_class, init);
     if (ret == NA_PLUGIN_SUCCESS) {
-        ofi_settle(na_class, init);
+        ofi_class_configure(na_class, init);
         ret = ofi_fabric_open(na_class);
     }
     if (ret == NA_PLUGIN_SUCCESS)
@@ -177,8 +179,8 @@ static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_
     return NA_PLUGIN_SUCCESS;
 }
 
-/* What the chosen provider needs, taken from its entry. */
-static void ofi_settle(struct na_plugin_class *na_class, const struct na_plugin_init *init)
+/* Takes the limits and modes of the provider from its fi_info. */
+static void ofi_class_configure(struct na_plugin_class *na_class, const struct na_plugin_init *init)
 {
     const struct fi_info *info = na_class->info;
     size_t key_size = info->domain_attr->mr_key_size;
@@ -195,26 +197,12 @@ static void ofi_settle(struct na_plugin_class *na_class, const struct na_plugin_
     na_class->max_rma = info->ep_attr->max_msg_size;
     na_class->inject_size = info->tx_attr->inject_size;
     na_class->put_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
-    na_class->is_connected = ofi_is_connected(&na_class->protocol, info);
-    na_class->is_within_node = na_class->protocol.node_local && (info->caps & FI_HMEM) == 0;
-    switch (info->addr_format) {
-    case FI_SOCKADDR_IN:
-    case FI_SOCKADDR_IN6:
-        na_class->protocol.naming = OFI_NAMING_SOCKET;
-        break;
-    case FI_ADDR_STR:
-        na_class->protocol.naming = OFI_NAMING_STRING;
-        break;
-    default:
-        na_class->protocol.naming = OFI_NAMING_RAW;
-        break;
-    }
+    na_class->is_target_driven = ofi_is_target_driven(&na_class->protocol, info);
+    na_class->uses_attach = na_class->protocol.node_local && (info->caps & FI_HMEM) == 0;
+    na_class->protocol.naming = ofi_format_naming(info->addr_format);
 }
 
-/*
- * What fits the eager path of the provider, because only there the order of messages is also that
- * of their completions.
- */
+/* Only what the provider sends eagerly completes in the order of sending. */
 static uint64_t ofi_frame_size(const struct na_plugin_class *na_class)
 {
     uint64_t limit = na_class->info->ep_attr->max_msg_size;
@@ -224,13 +212,13 @@ static uint64_t ofi_frame_size(const struct na_plugin_class *na_class)
 
 static void ofi_fill_info(const struct na_plugin_class *na_class, struct na_plugin_class_info *info)
 {
-    info->max_rma_size = 0; /* larger ones go in pieces */
+    info->max_rma_size = 0; /* unlimited: transfers are made in pieces */
     info->capabilities |= NA_PLUGIN_CAP_RMA;
     if (na_class->base.rma == NULL && ofi_is_native(&na_class->protocol, na_class->info))
         info->capabilities |= NA_PLUGIN_CAP_RMA_NATIVE;
     if ((na_class->info->caps & FI_HMEM) != 0)
         info->capabilities |= NA_PLUGIN_CAP_DEVICE_MEM;
-    /* libfabric waits for ever for a lock in shared memory that a killed process holds. */
+    /* A process killed with a lock in shared memory blocks libfabric in its peers for ever. */
     if (na_class->protocol.node_local)
         info->capabilities &= ~NA_PLUGIN_CAP_PEER_DEATH;
 }

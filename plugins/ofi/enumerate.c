@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What libfabric offers on this machine, asked once for the process: asking takes a while. */
+/* The providers on this machine, from one fi_getinfo() for the process, because it is slow. */
 
 #include "ofi.h"
 
@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+static void ofi_offered_providers(char *text, size_t size);
 static const struct fi_info *ofi_enumerate_list(void);
 static int32_t ofi_report_protocol(const struct ofi_protocol *protocol, const struct fi_info *list,
                                    na_plugin_offer_fn report, void *arg);
@@ -43,7 +44,7 @@ int32_t ofi_enumerate(const char *name, na_plugin_offer_fn report, void *arg)
     return ret;
 }
 
-/* As a class would have it that is opened without wishes. */
+/* Describes what a class gets that is opened with default options. */
 int32_t ofi_offer_describe(const char *name, const char *device, char *text, uint64_t size)
 {
     const struct fi_info *info = ofi_enumerate_list();
@@ -75,7 +76,7 @@ void ofi_enumerate_cleanup(void)
     (void) pthread_mutex_unlock(&ofi_list_lock);
 }
 
-/* The format of the addresses of a protocol's first provider; FI_FORMAT_UNSPEC when it has none. */
+/* The address format of a protocol's first provider; FI_FORMAT_UNSPEC if there is no provider. */
 uint32_t ofi_offered_format(const struct ofi_protocol *protocol)
 {
     for (const struct fi_info *info = ofi_enumerate_list(); info != NULL; info = info->next)
@@ -84,7 +85,7 @@ uint32_t ofi_offered_format(const struct ofi_protocol *protocol)
     return FI_FORMAT_UNSPEC;
 }
 
-/* Whether a domain (device) of that name is there, or, with NULL, the protocol at all. */
+/* Whether the protocol has a domain (device) of that name, or with NULL any. */
 bool ofi_offered_domain(const struct ofi_protocol *protocol, const char *domain)
 {
     for (const struct fi_info *info = ofi_enumerate_list(); info != NULL; info = info->next)
@@ -94,8 +95,20 @@ bool ofi_offered_domain(const struct ofi_protocol *protocol, const char *domain)
     return false;
 }
 
-/* The names of all providers that there are. */
-void ofi_offered(char *text, size_t size)
+/* Why the protocol cannot be used: its provider is missing. */
+void ofi_missing_text(const struct ofi_protocol *protocol, char *text, size_t size)
+{
+    char offered[256];
+
+    ofi_offered_providers(offered, sizeof(offered));
+    (void) snprintf(text, size,
+                    "libfabric %u.%u has no provider '%s' for reliable datagrams and RMA on this "
+                    "machine; it offers: %s",
+                    FI_MAJOR(fi_version()), FI_MINOR(fi_version()), protocol->provider, offered);
+}
+
+/* Lists the names of all providers. */
+static void ofi_offered_providers(char *text, size_t size)
 {
     const struct fi_info *list = ofi_enumerate_list();
     size_t used = 0;
@@ -113,8 +126,8 @@ void ofi_offered(char *text, size_t size)
         (void) snprintf(text, size, "nothing");
 }
 
-/* The domains of a protocol, with their addresses where they are of a socket. */
-void ofi_offered_places(const struct ofi_protocol *protocol, char *text, size_t size)
+/* Lists the domains of a protocol, with their IP addresses if they have one. */
+void ofi_offered_domains(const struct ofi_protocol *protocol, char *text, size_t size)
 {
     const struct fi_info *list = ofi_enumerate_list();
     size_t used = 0;
@@ -135,8 +148,8 @@ void ofi_offered_places(const struct ofi_protocol *protocol, char *text, size_t 
 }
 
 /*
- * The list lives until the plugin's cleanup, when no class is open and nobody enumerates. Devices
- * that come later are found by opening them all the same.
+ * The list stays until the plugin's cleanup, when no class is open and no thread enumerates. It
+ * lacks devices that are added later; ofi_select() has a list of its own and can open them.
  */
 static const struct fi_info *ofi_enumerate_list(void)
 {
@@ -161,7 +174,7 @@ static const struct fi_info *ofi_enumerate_list(void)
     return list;
 }
 
-/* One offer for each device; one that is not usable when there is none. */
+/* Reports an offer for each device, or an unusable one if there is no device. */
 static int32_t ofi_report_protocol(const struct ofi_protocol *protocol, const struct fi_info *list,
                                    na_plugin_offer_fn report, void *arg)
 {
@@ -189,7 +202,7 @@ static int32_t ofi_report_protocol(const struct ofi_protocol *protocol, const st
 static int32_t ofi_report_missing(const struct ofi_protocol *protocol, na_plugin_offer_fn report,
                                   void *arg)
 {
-    char offered[256], reason[512];
+    char reason[512];
     struct na_plugin_offer offer = {
         .protocol = protocol->name,
         .reason = reason,
@@ -197,22 +210,18 @@ static int32_t ofi_report_missing(const struct ofi_protocol *protocol, na_plugin
         .flags = ofi_offer_flags(protocol),
     };
 
-    ofi_offered(offered, sizeof(offered));
-    (void) snprintf(reason, sizeof(reason),
-                    "libfabric %u.%u has no provider '%s' for reliable datagrams and RMA on this "
-                    "machine; it offers: %s",
-                    FI_MAJOR(fi_version()), FI_MINOR(fi_version()), protocol->provider, offered);
+    ofi_missing_text(protocol, reason, sizeof(reason));
     return report(arg, &offer);
 }
 
-/* A provider's own name means nothing to others: it has to be asked for as ours. */
+/* A provider's own name is picked only by init strings that name this plugin, "ofi+...". */
 static uint32_t ofi_offer_flags(const struct ofi_protocol *protocol)
 {
     return (protocol->node_local ? NA_PLUGIN_OFFER_NODE_LOCAL : 0) |
            (ofi_protocol_is_listed(protocol->name) ? 0 : NA_PLUGIN_OFFER_NAMED_ONLY);
 }
 
-/* Providers under their own names, where that is not a protocol's. */
+/* Reports providers that are not in the table of protocols, under their own names. */
 static int32_t ofi_report_rest(const struct fi_info *list, na_plugin_offer_fn report, void *arg)
 {
     int32_t ret = NA_PLUGIN_SUCCESS;
@@ -231,7 +240,7 @@ static int32_t ofi_report_rest(const struct fi_info *list, na_plugin_offer_fn re
     return ret;
 }
 
-/* Several entries for one device differ in the format of addresses or in the layers. */
+/* One device has several entries, with other address formats or utility providers. */
 static bool ofi_info_seen(const struct fi_info *list, const struct fi_info *info,
                           const struct ofi_protocol *protocol)
 {

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What libfabric has of a class: fabric, domain, completion queue, address vector and endpoint, in
- * the order in which they are opened. A closed endpoint is opened anew at the same address.
+ * Opening fabric, domain, completion queue, address vector and endpoint, in this order. An endpoint
+ * that was closed by a reset is opened anew at the same address.
  */
 
 #include "ofi.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-/* Peers that address vectors and queues are laid out for; no limit. */
+/* A hint for the address vector, no limit. */
 #define OFI_PEERS_EXPECTED 1024
 
 static bool ofi_endpoint_ends_all(const struct na_plugin_class *na_class);
-static int32_t ofi_again_open(struct na_plugin_class *na_class);
+static int32_t ofi_fabric_reopen(struct na_plugin_class *na_class);
 static void ofi_queue_replace(struct na_plugin_class *na_class);
 static int32_t ofi_queue_open(struct na_plugin_class *na_class);
 static int ofi_queue_get_fd(struct na_plugin_class *na_class);
@@ -43,8 +42,8 @@ int32_t ofi_fabric_open(struct na_plugin_class *na_class)
 }
 
 /*
- * What is layered above connections closes them with its endpoint, and says so of all that was in
- * progress. The next one, with the same address, is opened when somebody polls who needs it.
+ * Closes the endpoint, which closes its connections and completes everything in progress with an
+ * error. The next poll with an active context opens another one at the same address.
  */
 bool ofi_reset(struct kit_endpoint *endpoint)
 {
@@ -57,7 +56,7 @@ bool ofi_reset(struct kit_endpoint *endpoint)
         ofi_info_set_source(na_class->info, raw, size) != 0)
         return false;
     if (ofi_target_is_busy(na_class, NULL, NULL))
-        ofi_cut(na_class, NULL);
+        ofi_abort_moves(na_class, NULL);
     ofi_unidentified_close(na_class);
     ofi_data_stop(na_class);
     ofi_close(&na_class->endpoint->fid);
@@ -72,27 +71,27 @@ bool ofi_reset(struct kit_endpoint *endpoint)
     return true;
 }
 
-/* rxm, and libfabric's tcp without that layer, which 1.17 still calls net. */
+/* Whether closing the endpoint completes all its requests: ofi_rxm, and tcp for FI_EP_RDM do. */
 static bool ofi_endpoint_ends_all(const struct na_plugin_class *na_class)
 {
     return strstr(na_class->info->fabric_attr->prov_name, "ofi_rxm") != NULL ||
-           (na_class->is_connected && !na_class->protocol.is_fenced);
+           (na_class->is_target_driven && !na_class->protocol.is_fenced);
 }
 
-/* False when there is none. */
+/* True if the endpoint is open again; false without an active context, or after a failure. */
 bool ofi_endpoint_reopen(struct na_plugin_class *na_class)
 {
     if (na_class->failed || !kit_endpoint_is_active(&na_class->base))
         return false;
-    na_class->failed = ofi_again_open(na_class) != NA_PLUGIN_SUCCESS;
+    na_class->failed = ofi_fabric_reopen(na_class) != NA_PLUGIN_SUCCESS;
     return !na_class->failed;
 }
 
-static int32_t ofi_again_open(struct na_plugin_class *na_class)
+static int32_t ofi_fabric_reopen(struct na_plugin_class *na_class)
 {
     int32_t ret = NA_PLUGIN_SUCCESS;
 
-    if (na_class->cq == NULL) { /* there was no descriptor for one */
+    if (na_class->cq == NULL) { /* ofi_queue_replace() failed, for example out of descriptors */
         ret = ofi_queue_open(na_class);
         if (ret == NA_PLUGIN_SUCCESS)
             kit_msg_wait_fd_changed(&na_class->base);
@@ -102,7 +101,7 @@ static int32_t ofi_again_open(struct na_plugin_class *na_class)
     return ret == NA_PLUGIN_SUCCESS ? ofi_data_open(na_class) : ret;
 }
 
-/* The rxm layer asks the queues of a closed endpoint, which are freed, before it lets wait. */
+/* fi_trywait() of ofi_rxm uses the queues of a closed endpoint after they were freed. */
 static void ofi_queue_replace(struct na_plugin_class *na_class)
 {
     ofi_close(&na_class->cq->fid);
@@ -112,7 +111,7 @@ static void ofi_queue_replace(struct na_plugin_class *na_class)
         kit_msg_wait_fd_changed(&na_class->base);
 }
 
-/* With a descriptor to wait on, unless nobody will wait or the provider has none. */
+/* The queue has a descriptor to wait on, except in busy mode or if the provider has none. */
 static int32_t ofi_queue_open(struct na_plugin_class *na_class)
 {
     struct fi_cq_attr attr = {
@@ -140,9 +139,9 @@ static int32_t ofi_queue_open(struct na_plugin_class *na_class)
 }
 
 /*
- * The descriptor of a queue also tells of the connections of its domain. That of net stays readable
- * once something has completed on the queue, so the one of another queue is waited on, and
- * fi_trywait() is asked of both.
+ * The descriptor of a queue is also readable for connections of its domain. With the provider net
+ * it stays readable after the first completion, so another queue, on which nothing completes, gives
+ * the descriptor, and fi_trywait() is called for both.
  */
 static int ofi_queue_get_fd(struct na_plugin_class *na_class)
 {
@@ -166,7 +165,7 @@ static int32_t ofi_vector_open(struct na_plugin_class *na_class)
     };
     int error = fi_av_open(na_class->domain, &attr, &na_class->av, NULL);
 
-    if (error != 0) { /* shm has a limit of its own below what is expected */
+    if (error != 0) { /* the limit of shm is lower */
         attr.count = 0;
         error = fi_av_open(na_class->domain, &attr, &na_class->av, NULL);
     }

@@ -3,14 +3,12 @@
 
 #include "ofi.h"
 
-#include <string.h>
-
-/* Buffers that wait for frames; what comes beyond them waits in the provider. */
+/* Posted receive buffers; frames beyond them wait in the provider. */
 #define OFI_RECEIVES 64u
 
 /*
- * What the provider copies is sent at once. A HELLO is not: it asks whether the peer is there, and
- * of what is injected nobody learns that it did not arrive.
+ * Injects small frames. A HELLO is not injected: its completion tells whether the peer is there,
+ * and an injected frame has none.
  */
 int32_t ofi_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
 {
@@ -57,7 +55,6 @@ int32_t ofi_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* A send came to its end. */
 void ofi_frame_sent(struct na_plugin_class *na_class, struct ofi_send *send, int32_t status)
 {
     struct ofi_address *address = send->address;
@@ -111,7 +108,7 @@ int32_t ofi_receives_create(struct na_plugin_class *na_class)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* The buffer is ours again; the next poll posts it. */
+/* The next poll posts the buffer. */
 void ofi_receives_add(struct na_plugin_class *na_class, struct ofi_receive *receive)
 {
     receive->is_posted = false;
@@ -119,7 +116,7 @@ void ofi_receives_add(struct na_plugin_class *na_class, struct ofi_receive *rece
     na_class->receives_waiting = receive;
 }
 
-/* The endpoint that they were posted to is closed. */
+/* The endpoint that the buffers were posted to is closed. */
 void ofi_receives_reset(struct na_plugin_class *na_class)
 {
     for (uint32_t i = 0; i < na_class->receive_count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What libfabric is asked for. */
+/* The hints for fi_getinfo(). */
 
 #include "ofi.h"
 
@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Mode bits that this plugin knows how to obey. */
+/* Mode bits that this plugin supports. */
 #define OFI_MODE (FI_CONTEXT | FI_CONTEXT2)
 
-/* Registration modes likewise. */
+/* Registration modes that this plugin supports. */
 #define OFI_MR_MODE \
     (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT)
 
-/* The keys of providers, as their manuals lay them out. */
+/* Authorization keys, as the manuals fi_cxi(7) and fi_gni(7) lay them out. */
 struct ofi_auth_key_cxi {
     uint32_t service;
     uint16_t vni;
@@ -30,7 +30,10 @@ static bool ofi_parse_uuid(const char *text, uint8_t *uuid);
 static bool ofi_parse_number(const char **text, char end, uint64_t max, uint64_t *value);
 static bool ofi_set_key(uint8_t **key_p, size_t *size_p, const void *key, size_t size);
 
-/* NULL when there is no memory. `init` may be NULL: what every class needs. */
+/*
+ * `protocol` NULL: of any provider. `init` NULL: only what every class needs. Returns NULL without
+ * memory.
+ */
 struct fi_info *ofi_hints_create(const struct ofi_protocol *protocol,
                                  const struct na_plugin_init *init)
 {
@@ -74,7 +77,7 @@ struct fi_info *ofi_hints_create(const struct ofi_protocol *protocol,
     return hints;
 }
 
-/* Where an endpoint is opened. Negative when there is no memory. */
+/* Sets the address at which an endpoint is opened. Returns 0 or -FI_ENOMEM. */
 int ofi_info_set_source(struct fi_info *info, const void *address, size_t size)
 {
     void *copy = malloc(size); /* libfabric frees it */
@@ -88,7 +91,7 @@ int ofi_info_set_source(struct fi_info *info, const void *address, size_t size)
     return 0;
 }
 
-/* Where to listen: the domain, the socket's address, the name; each NULL when there is none. */
+/* Sets where to listen: the domain, the socket's address and the name, each of them may be NULL. */
 int32_t ofi_hints_set_source(struct fi_info *hints, const struct ofi_protocol *protocol,
                              const char *domain, const struct sockaddr_storage *address,
                              const char *name)
@@ -120,8 +123,8 @@ int32_t ofi_hints_set_source(struct fi_info *hints, const struct ofi_protocol *p
 }
 
 /*
- * The authorization key, in the form that the provider takes, for domain and endpoint. Where the
- * provider takes none the message layer alone proves the key, by HELLO and HELLO_ACK.
+ * Sets the authorization key of domain and endpoint, in the provider's form. A provider without
+ * such keys gets none, and the message layer alone proves the key, by HELLO and HELLO_ACK.
  */
 int32_t ofi_hints_set_auth_key(struct fi_info *hints, const struct ofi_protocol *protocol,
                                const char *auth_key)
@@ -220,7 +223,7 @@ static bool ofi_parse_uuid(const char *text, uint8_t *uuid)
     return digits == 32;
 }
 
-/* Takes digits up to `end`, and that. */
+/* Parses decimal digits up to the character `end`, and moves `*text` behind it. */
 static bool ofi_parse_number(const char **text, char end, uint64_t max, uint64_t *value)
 {
     const char *at = *text;

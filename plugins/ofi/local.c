@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Endpoints of one process that talk to each other through shared memory. The provider lets such a
- * peer use the memory of an endpoint directly and does not notice when that is closed, so an
- * endpoint that peers of its own process refer to is closed with the last of them.
+ * Endpoints of one process that are peers of each other through shared memory. The provider has an
+ * endpoint use the memory of such a peer directly, also after the peer is closed. So a closed class
+ * keeps its libfabric objects until no other endpoint of the process has its address.
  */
 
 #include "ofi.h"
@@ -14,7 +14,7 @@ static void ofi_resources_close(struct ofi_resources *resources);
 static struct ofi_local *ofi_local_find(const char *name);
 static void ofi_local_unlink(struct ofi_local *local);
 
-/* All open or kept endpoints of such providers in this process. */
+/* All open or kept endpoints of node-local protocols in this process; under ofi_locals_lock. */
 static pthread_mutex_t ofi_locals_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ofi_local *ofi_locals;
 
@@ -30,7 +30,7 @@ static void ofi_fork_in_parent(void)
     (void) pthread_mutex_unlock(&ofi_list_lock);
 }
 
-/* The endpoints are the parent's, for the child those of another process. */
+/* The endpoints are the parent's: for the child they are in another process. */
 static void ofi_fork_in_child(void)
 {
     ofi_locals = NULL;
@@ -42,7 +42,7 @@ void ofi_fork_watch(void)
     (void) pthread_atfork(ofi_fork_before, ofi_fork_in_parent, ofi_fork_in_child);
 }
 
-/* Makes an endpoint known to the others; does nothing for providers that need none of this. */
+/* Does nothing for protocols that are not node-local. */
 int32_t ofi_local_add(struct na_plugin_class *na_class)
 {
     struct ofi_local *local;
@@ -61,7 +61,7 @@ int32_t ofi_local_add(struct na_plugin_class *na_class)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* The endpoint of that name in this process, which stays until it is put back; or NULL. */
+/* Returns the endpoint of that name, with a reference that ofi_local_put() drops; or NULL. */
 struct ofi_local *ofi_local_get(const struct na_plugin_class *na_class, const char *name)
 {
     struct ofi_local *local;
@@ -94,7 +94,7 @@ void ofi_local_put(struct ofi_local *local)
     kit_host->mem_free(local);
 }
 
-/* Closes what libfabric has of a class, or keeps it for those who refer to it. */
+/* Closes the libfabric objects of a class, or keeps them until the last reference is dropped. */
 void ofi_local_close(struct ofi_local *local, struct ofi_resources *resources)
 {
     bool keep = false;
@@ -115,7 +115,7 @@ void ofi_local_close(struct ofi_local *local, struct ofi_resources *resources)
     kit_host->mem_free(local);
 }
 
-/* In the order in which they depend on each other; what there is not is left out. */
+/* Closes dependent objects first; those that were never opened are NULL. */
 static void ofi_resources_close(struct ofi_resources *resources)
 {
     if (resources->endpoint != NULL)
@@ -137,7 +137,7 @@ static void ofi_resources_close(struct ofi_resources *resources)
     kit_host->mem_free(resources->receives);
 }
 
-/* An endpoint that is only kept is nobody's peer. */
+/* An endpoint that is only kept cannot become a peer. */
 static struct ofi_local *ofi_local_find(const char *name)
 {
     struct ofi_local *local = ofi_locals;

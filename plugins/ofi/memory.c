@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory handles, and the form in which they travel. */
+/* Memory handles, and their serialized form. */
 
 #include "ofi.h"
 
@@ -7,21 +7,22 @@
 #include <stddef.h>
 #include <string.h>
 
-#define OFI_LEAVE_NS      UINT64_C(2000000000)
-#define OFI_LEAVE_LAST_NS UINT64_C(20000000) /* the same, when no context is active */
+/* Deregistration waits so long for transfers with the memory. */
+#define OFI_DEREGISTER_NS      UINT64_C(2000000000)
+#define OFI_DEREGISTER_LAST_NS UINT64_C(20000000) /* without an active context */
 
-/* What a handle that travels has of the fabric's, in front of a raw key. Little-endian. */
+/* The provider's part of a serialized handle, in front of a raw key. Little-endian. */
 struct ofi_mem_extra {
-    uint64_t base; /* of offset 0, as the fabric takes it */
-    uint64_t key;  /* 0 where there is a raw one */
-    uint64_t port; /* of the endpoint for data; not there where there is none */
+    uint64_t base; /* of offset 0 for fi_rma_iov */
+    uint64_t key;  /* 0 with a raw key */
+    uint64_t port; /* of the endpoint for data; left out of the handle if there is none */
 };
 
 static struct na_plugin_mem *ofi_mem_alloc(void);
 static void ofi_mem_free(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static int32_t ofi_mem_register_locked(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
                                        uint32_t mem_type, uint64_t device);
-static void ofi_mem_leave(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
+static void ofi_mem_wait_unused(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
 static int32_t ofi_mem_extra_fill(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
                                   uint8_t *extra, uint32_t *size_p);
 static int32_t ofi_mem_extra_take(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
@@ -59,7 +60,7 @@ void ofi_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem
     ofi_mem_free(na_class, mem);
 }
 
-/* What the caller forgot. */
+/* Destroys the handles that the caller did not destroy. */
 void ofi_mem_destroy_all(struct na_plugin_class *na_class)
 {
     struct kit_link *node;
@@ -92,7 +93,7 @@ int32_t ofi_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
 
     kit_msg_lock(&na_class->base);
     kit_region_deregister(&na_class->regions, &mem->region);
-    ofi_mem_leave(na_class, mem);
+    ofi_mem_wait_unused(na_class, mem);
     if (mem->mr != NULL)
         error = fi_close(&mem->mr->fid);
     mem->mr = NULL;
@@ -175,7 +176,10 @@ static void ofi_mem_free(struct na_plugin_class *na_class, struct na_plugin_mem 
     kit_host->mem_free(mem);
 }
 
-/* With the fabric, unless it knows memory during a transfer alone, and for peers. */
+/*
+ * Registers with libfabric, unless that is done for each transfer (target.c), and with the kit, for
+ * requests of peers. The lock is held.
+ */
 static int32_t ofi_mem_register_locked(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
                                        uint32_t mem_type, uint64_t device)
 {
@@ -186,7 +190,7 @@ static int32_t ofi_mem_register_locked(struct na_plugin_class *na_class, struct 
         access |= FI_REMOTE_READ;
     if ((mem->region.flags & NA_PLUGIN_MEM_WRITE) != 0)
         access |= FI_REMOTE_WRITE;
-    if (!na_class->is_connected) {
+    if (!na_class->is_target_driven) {
         ret = ofi_memory_register(na_class, ofi_mem_base(mem), mem->region.length, access, mem_type,
                                   device, &mem->mr);
         if (ret != NA_PLUGIN_SUCCESS)
@@ -205,24 +209,25 @@ static int32_t ofi_mem_register_locked(struct na_plugin_class *na_class, struct 
     return ret;
 }
 
-/* Memory is deregistered: what is under way ends before the caller may free it. */
-static void ofi_mem_leave(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
+/* Waits for transfers with memory that is deregistered, because the caller may free it next. */
+static void ofi_mem_wait_unused(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
 {
     const struct kit_region *region = &mem->region;
     const bool is_last = !kit_endpoint_is_active(&na_class->base);
 
     if (na_class->base.rma == NULL) {
         if (na_class->endpoint != NULL)
-            (void) kit_msg_rma_leave(&na_class->base, mem, OFI_LEAVE_NS);
+            (void) kit_msg_rma_leave(&na_class->base, mem, OFI_DEREGISTER_NS);
         return;
     }
-    if (kit_remote_leave(&na_class->base, region, is_last ? OFI_LEAVE_LAST_NS : OFI_LEAVE_NS))
+    if (kit_remote_leave(&na_class->base, region,
+                         is_last ? OFI_DEREGISTER_LAST_NS : OFI_DEREGISTER_NS))
         return;
     OFI_LOG_WARNING("a peer does not end its transfer with memory at %p, which is deregistered: its"
                     " connection is broken",
                     (void *) (uintptr_t) region->base);
-    ofi_cut(na_class, region);
-    kit_remote_fail_peers(&na_class->base, region, ofi_cut_peer);
+    ofi_abort_moves(na_class, region);
+    kit_remote_fail_peers(&na_class->base, region, ofi_peer_abort_now);
     if (!kit_rma_region_leave(na_class->base.rma, region))
         OFI_LOG_ERROR("provider '%s' does not let go of memory at %p",
                       na_class->info->fabric_attr->prov_name, (void *) (uintptr_t) region->base);
@@ -263,7 +268,7 @@ static int32_t ofi_mem_extra_fill(struct na_plugin_class *na_class, struct na_pl
 static int32_t ofi_mem_extra_take(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
                                   const uint8_t *extra, uint32_t size)
 {
-    const bool is_raw = (na_class->mr_mode & FI_MR_RAW) != 0 && !na_class->is_connected;
+    const bool is_raw = (na_class->mr_mode & FI_MR_RAW) != 0 && !na_class->is_target_driven;
     const uint32_t numbers_size = ofi_mem_numbers_size(na_class);
     struct ofi_mem_extra numbers = {0};
 
@@ -296,7 +301,7 @@ static uint64_t ofi_mem_raw_size(const struct na_plugin_class *na_class,
 
     if ((na_class->mr_mode & FI_MR_RAW) == 0 || mem->mr == NULL)
         return 0;
-    /* Fails, because nothing fits into nothing, and says what would. */
+    /* With a size of 0 the call fails and returns the size of the key. */
     (void) fi_mr_raw_attr(mem->mr, &base, NULL, &size, 0);
     return size <= OFI_RAW_KEY_MAX ? size : OFI_RAW_KEY_MAX;
 }

@@ -22,7 +22,7 @@
 
 #define OFI_PLUGIN_NAME "ofi"
 
-/* The API that this plugin is written for; older libraries refuse, newer ones behave like it. */
+/* The libfabric API that is asked for; older libraries refuse it, newer ones emulate it. */
 #define OFI_API_VERSION      FI_VERSION(1, 17)
 
 #define OFI_LOG_ERROR(...)   OFI_LOG(NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
@@ -33,25 +33,23 @@
 
 #define OFI_CACHE_LINE       64
 
-/* Before the name of a string address: libfabric takes what follows as it is. */
+/* Prefix of an FI_ADDR_STR address; libfabric uses the rest of the string as the name. */
 #define OFI_STRING_PREFIX "fi_ns://"
 
-/* The longest name of such an endpoint. */
+/* Bytes of the longest name of an endpoint with a string address. */
 #define OFI_STRING_NAME_MAX 96
 
-/* The longest serialized raw memory key; more than any provider of today. */
+/* Bytes of the longest raw memory key that is accepted. */
 #define OFI_RAW_KEY_MAX 256
-
-struct ofi_rma;
 
 /* How the endpoints of a provider are named. */
 enum ofi_naming {
-    OFI_NAMING_SOCKET, /* host:port, as sockets have it */
+    OFI_NAMING_SOCKET, /* host:port, FI_SOCKADDR_IN and FI_SOCKADDR_IN6 */
     OFI_NAMING_STRING, /* a name, FI_ADDR_STR */
-    OFI_NAMING_RAW,    /* the provider's own bytes, in hexadecimal digits */
+    OFI_NAMING_RAW,    /* the bytes of the provider's address in hexadecimal digits */
 };
 
-/* What authorization keys a provider takes. */
+/* The form of a provider's authorization keys. */
 enum ofi_auth {
     OFI_AUTH_NONE,
     OFI_AUTH_UUID,   /* psm2, psm3, opx: 32 hexadecimal digits, hyphens allowed */
@@ -62,21 +60,21 @@ enum ofi_auth {
 /* One protocol as init strings name it. */
 struct ofi_protocol {
     const char *name;
-    const char *provider; /* libfabric's name, of the core provider when layers may be above it */
-    const char *provider_in_1_17; /* the same before 1.18, or NULL */
+    const char *provider;         /* libfabric's core provider, also below a utility provider */
+    const char *provider_in_1_17; /* its name before libfabric 1.18, if that differs, or NULL */
     uint32_t format;              /* FI_ADDR_*, FI_FORMAT_UNSPEC for IPv4 or IPv6 */
     enum ofi_naming naming;
     enum ofi_auth auth;
     int32_t priority; /* for `auto` */
-    uint32_t frame;   /* bytes that travel eagerly, so that completions keep their order */
+    uint32_t frame;   /* bytes the provider sends eagerly, which completes in order of sending */
     bool node_local;
-    bool tcp_port;     /* the port of an address is a TCP port that a listener answers */
-    bool cm_port;      /* the same, of RDMA's connection management */
-    bool is_fenced;    /* injected frames have to be known to have arrived now and then */
-    bool auto_to_wait; /* gives a descriptor only if it progresses in a thread of its own */
+    bool tcp_port;     /* an address has the TCP port that the endpoint listens at */
+    bool cm_port;      /* an address has the RDMA CM port that the endpoint listens at */
+    bool is_fenced;    /* few frames and transfers to a peer are unacknowledged (address.c) */
+    bool auto_to_wait; /* gives a descriptor to wait on only with FI_PROGRESS_AUTO */
 };
 
-/* Why a completion entry exists; the first member of all contexts that libfabric gets. */
+/* What a completion belongs to. */
 enum ofi_request_kind {
     OFI_REQUEST_SEND,
     OFI_REQUEST_RECEIVE,
@@ -85,12 +83,13 @@ enum ofi_request_kind {
     OFI_REQUEST_FENCE
 };
 
+/* The context of every libfabric operation; the first member of what it is part of. */
 struct ofi_request {
-    struct fi_context2 context; /* libfabric's, for providers that want it (FI_CONTEXT) */
+    struct fi_context2 context; /* for the provider's use (FI_CONTEXT, FI_CONTEXT2) */
     enum ofi_request_kind kind;
 };
 
-/* What libfabric has of a class, and the memory that it knows of. */
+/* The libfabric objects of a class, and the memory that libfabric receives into. */
 struct ofi_resources {
     struct fi_info *info;
     struct fid_fabric *fabric;
@@ -104,76 +103,76 @@ struct ofi_resources {
     void *receives;
 };
 
-/* An endpoint of this process, for the others in it (local.c). */
+/* A node-local endpoint of this process, which its other endpoints may have as a peer (local.c). */
 struct ofi_local {
     struct ofi_local *next;
     char name[KIT_NAME_MAX];
-    uint32_t references; /* addresses of other endpoints */
-    bool is_kept;        /* its class was closed */
+    uint32_t references; /* address vector entries of other endpoints for this one */
+    bool is_kept;        /* the class is closed; `kept` is closed with the last reference */
     struct ofi_resources kept;
 };
 
-/* What asks whether peers listen, where that is no matter of sockets (probe_cm.c). */
+/* Domain for connection attempts by RDMA CM that probe whether a peer listens (probe_cm.c). */
 struct ofi_cm {
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
 };
 
-/* One connection attempt of it. */
+/* One such connection attempt. */
 struct ofi_cm_probe {
     struct fid_eq *eq;
     struct fid_cq *cq;
     struct fid_ep *endpoint;
 };
 
-/* The endpoint of a class whose connections have data alone (data.c); NULL where there is none. */
+/* The endpoint of a class that puts and gets alone use (data.c). */
 struct ofi_data {
-    struct fid_ep *endpoint;
+    struct fid_ep *endpoint; /* NULL: the message endpoint has the puts and gets, too */
     struct fid_av *av;
     uint16_t port; /* network byte order */
 };
 
-/* The way to such an endpoint of a peer. */
-struct ofi_way {
+/* The address of a peer's endpoint for data. */
+struct ofi_data_address {
     fi_addr_t fi_addr;
-    uint64_t stalled_since; /* ns: there is no connection; 0: not so */
-    uint32_t requests;      /* that the fabric works on */
-    uint16_t port;          /* network byte order; 0: it is not in the address vector */
-    bool is_broken;         /* it is made again when its requests have ended */
-    bool is_proven;         /* something went through */
+    uint64_t stalled_since; /* ns: the connection is missing since then; 0: it is not */
+    uint32_t requests;      /* posted to libfabric and not completed */
+    uint16_t port;          /* network byte order; 0: not in the address vector */
+    bool is_broken;         /* is inserted anew when its requests have completed */
+    bool is_proven;         /* a request has succeeded */
     bool is_refused;        /* as in struct ofi_address */
     struct ofi_cm_probe probe;
 };
 
-/* An address in the address vector. It is removed when its peer is closed and nothing uses it. */
+/* An entry of the address vector; removed when its peer is closed and it has no requests. */
 struct ofi_address {
     fi_addr_t fi_addr;
     uint32_t requests; /* sends, puts and gets in progress */
     bool closing;
-    bool is_refused;   /* the last call with it failed, so it may have no connection */
+    bool is_refused;   /* the last post to it failed, so it may have no connection */
     uint32_t injected; /* frames since the last fence */
-    bool is_fencing;   /* it has not arrived yet */
+    bool is_fencing;   /* `fence` is posted and not completed */
     struct ofi_request fence;
-    struct ofi_way way;
-    struct ofi_local *local;  /* NULL: not an endpoint of this process */
-    struct ofi_address *next; /* all of the class */
+    struct ofi_data_address data;
+    struct ofi_local *local;  /* referenced; NULL: not an endpoint of this process */
+    struct ofi_address *next; /* in the list of the class */
     struct ofi_address **link;
 };
 
 /* Private part of a peer. */
 struct ofi_peer {
     struct ofi_address *address;  /* NULL: closed */
-    uint64_t stalled_since;       /* ns: the fabric said AGAIN since then; 0: it did not */
-    uint64_t connecting_since;    /* ns: somebody listens, but does not accept us; 0: not so */
-    uint64_t blocked_since;       /* ns: nothing could be sent since then; 0: it could */
-    uint64_t retry_at;            /* ns: not to be tried again before */
-    bool is_connected;            /* the fabric took something for it */
-    bool was_refused;             /* the last time nobody listened */
-    int probe_fd;                 /* a connection attempt that tells whether anybody listens */
-    struct ofi_cm_probe cm_probe; /* the same, instead */
+    uint64_t stalled_since;       /* ns: first -FI_EAGAIN since the last send or probe; 0: none */
+    uint64_t connecting_since;    /* ns: the peer listens, but does not accept; 0: not so */
+    uint64_t blocked_since;       /* ns: first -FI_EAGAIN since the last send; 0: none */
+    uint64_t retry_at;            /* ns: no send is tried before */
+    bool is_connected;            /* a frame was posted successfully */
+    bool was_refused;             /* the last probe found no listener */
+    int probe_fd;                 /* connection attempt over TCP, or -1 */
+    struct ofi_cm_probe cm_probe; /* connection attempt by RDMA CM */
     bool probing;
-    bool is_unattachable; /* the system keeps us from each other's memory; said once */
+    bool is_unattachable; /* cross-memory attach is not permitted; logged once */
 };
 
 /* Private part of a frame that is being sent. */
@@ -189,10 +188,10 @@ struct ofi_rma {
     struct kit_msg_rma *rma;
     struct ofi_address *address;
     uint64_t done;         /* bytes that were transferred */
-    uint64_t in_progress;  /* bytes of the piece that the fabric works on */
-    uint64_t broken_since; /* ns: its connection broke, and has not served it since; 0: not so */
-    int32_t abandoned;     /* the status that it is to end with; NA_PLUGIN_SUCCESS: it goes on */
-    struct ofi_rma *next;  /* of those whose next piece waits for resources */
+    uint64_t in_progress;  /* bytes of the piece that is posted */
+    uint64_t broken_since; /* ns: first failure of this piece with its connection; 0: none */
+    int32_t abandoned;     /* the status to end with; NA_PLUGIN_SUCCESS: not abandoned */
+    struct ofi_rma *next;  /* in rmas_waiting */
 };
 
 /* A buffer that receives frames. */
@@ -200,27 +199,27 @@ struct ofi_receive {
     struct ofi_request request;
     void *data;
     bool is_posted;
-    struct ofi_receive *next; /* in the list of those to be posted again */
+    struct ofi_receive *next; /* in receives_waiting */
 };
 
-/* Local, registered or not, or a remote one that was deserialized. */
+/* A memory handle: local, registered or not, or remote, which was deserialized. */
 struct na_plugin_mem {
     struct kit_region region;
     struct fid_mr *mr;
     void *descriptor;
-    uint64_t fabric_key;  /* remote: as the fabric takes it */
-    uint64_t fabric_base; /* remote: address of offset 0 as the fabric takes it */
-    uint16_t data_port;   /* remote: of the endpoint for data, network byte order */
-    bool is_key_mapped;   /* remote: from a raw key, to be unmapped */
+    uint64_t fabric_key;  /* remote: key for fi_rma_iov */
+    uint64_t fabric_base; /* remote: address of offset 0 for fi_rma_iov */
+    uint16_t data_port;   /* remote: of the owner's endpoint for data, network byte order */
+    bool is_key_mapped;   /* remote: fabric_key comes from fi_mr_map_raw() */
 };
 
-/* Where memory of ours lies. */
+/* Address of a local region. */
 static inline uint8_t *ofi_mem_base(const struct na_plugin_mem *mem)
 {
     return (uint8_t *) (uintptr_t) mem->region.base;
 }
 
-/* In network byte order, at the same place in both families. */
+/* The port in network byte order, which lies at the same offset for IPv4 and IPv6. */
 static inline uint16_t ofi_socket_port(const struct sockaddr_storage *address)
 {
     return ((const struct sockaddr_in *) address)->sin_port;
@@ -245,63 +244,62 @@ static inline void ofi_socket_port_set(struct sockaddr_storage *address, uint16_
 }
 
 struct na_plugin_class {
-    struct kit_endpoint base; /* first: the message layer's */
+    struct kit_endpoint base; /* the first member, as the message layer demands */
     struct kit_msg_ops ops;
     struct ofi_protocol protocol;
     char protocol_name[64];
-    char provider_name[64];
     char name[KIT_NAME_MAX];
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     struct fid_ep *endpoint;
     struct fid_cq *cq;
-    struct fid_cq *sleep_cq; /* whose descriptor is waited on, and nothing completes on; or NULL */
+    struct fid_cq *sleep_cq; /* bound to no endpoint, for its descriptor (fabric.c); or NULL */
     struct fid_av *av;
     struct ofi_address *addresses;
-    struct ofi_local *local; /* how the others in this process find us; NULL: not needed */
+    struct ofi_local *local; /* NULL: not node-local */
     uint64_t max_rma;
-    uint64_t connect_ns;  /* for somebody who listens to accept us */
-    uint64_t inject_size; /* frames up to this are copied by the fabric and need no completion */
+    uint64_t connect_ns;  /* for a peer that listens to accept a connection */
+    uint64_t inject_size; /* frames of up to this size are injected, without a completion */
     uint64_t mr_mode;
-    uint64_t key_mask; /* of the keys that we choose */
+    uint64_t key_mask; /* of requested registration keys */
     uint64_t put_flags;
     int wait_fd; /* negative: busy mode, or the provider has none */
     bool busy;
-    bool failed;   /* the completion queue or the endpoint is broken; said once */
-    bool is_short; /* of descriptors */
-    bool is_short_told;
+    bool failed; /* the completion queue or the endpoint is broken; logged once */
+    bool is_out_of_fds;
+    bool is_out_of_fds_logged;
     bool is_listening;
-    uint32_t idle_polls; /* since a frame was received */
+    uint32_t idle_polls; /* polls since a frame was received */
     uint32_t polls;
     struct ofi_cm cm;
     struct ofi_data data;
-    FILE *unidentified; /* what the system says of the set that they are in; or NULL */
-    int listen_fd;      /* that is closed soon; or negative */
-    uint64_t unidentified_seen;
-    uint32_t unidentified_ms; /* that a connection may say nothing after it was accepted */
-    bool is_unidentified_told;
+    FILE *unidentified; /* fdinfo of the epoll set with accepted connections; or NULL */
+    int listen_fd; /* the listening socket, shut down before the endpoint closes; or negative */
+    uint64_t unidentified_checked_at; /* ns */
+    uint32_t unidentified_ms;         /* an accepted connection may be silent for so long */
+    bool is_unidentified_logged;
     uint16_t own_port;   /* network byte order */
-    uint32_t waits;      /* sleeps that were begun */
-    uint32_t idle_waits; /* since the last completion */
+    uint32_t waits;      /* calls of ofi_try_wait() */
+    uint32_t idle_waits; /* calls of ofi_try_wait() since the last completion */
 
     struct ofi_receive *receives;
     uint32_t receive_count;
-    struct ofi_receive *receives_waiting; /* to be posted again */
+    struct ofi_receive *receives_waiting; /* to be posted */
     void *receive_memory;
     struct fid_mr *receive_mr;
 
     struct ofi_rma *rmas_waiting; /* FIFO */
     struct ofi_rma **rmas_waiting_end;
 
-    struct kit_link moves;      /* of targets, that libfabric works on */
-    bool is_connected;          /* targets move the bytes over connections */
-    bool is_within_node;        /* or by cross-memory attach */
+    struct kit_link moves;      /* posted struct ofi_move (target.c) */
+    bool is_target_driven;      /* the target of a put or get reads or writes over a connection */
+    bool uses_attach;           /* the target copies by cross-memory attach */
     struct kit_regions regions; /* of every struct na_plugin_mem */
 };
 
 /* protocol.c */
-/* libfabric's tcp before 1.18, where a provider of that name needs a layer above it. */
+/* libfabric's tcp for FI_EP_RDM before 1.18, where the provider named tcp has FI_EP_MSG alone. */
 #define OFI_TCP_IN_1_17 "net"
 
 extern const struct ofi_protocol ofi_protocols[];
@@ -310,8 +308,9 @@ bool ofi_protocol_find(const char *name, struct ofi_protocol *protocol);
 bool ofi_provider_is_listed(const char *provider);
 bool ofi_provider_opens(const char *provider);
 bool ofi_protocol_has_provider(const struct ofi_protocol *protocol, const char *provider);
-bool ofi_is_connected(const struct ofi_protocol *protocol, const struct fi_info *info);
+bool ofi_is_target_driven(const struct ofi_protocol *protocol, const struct fi_info *info);
 bool ofi_is_native(const struct ofi_protocol *protocol, const struct fi_info *info);
+enum ofi_naming ofi_format_naming(uint32_t format);
 
 /* hints.c */
 struct fi_info *ofi_hints_create(const struct ofi_protocol *protocol,
@@ -327,8 +326,8 @@ int32_t ofi_hints_set_auth_key(struct fi_info *hints, const struct ofi_protocol 
 int32_t ofi_enumerate(const char *protocol, na_plugin_offer_fn report, void *arg);
 int32_t ofi_offer_describe(const char *protocol, const char *device, char *text, uint64_t size);
 void ofi_enumerate_cleanup(void);
-void ofi_offered(char *text, size_t size);
-void ofi_offered_places(const struct ofi_protocol *protocol, char *text, size_t size);
+void ofi_missing_text(const struct ofi_protocol *protocol, char *text, size_t size);
+void ofi_offered_domains(const struct ofi_protocol *protocol, char *text, size_t size);
 uint32_t ofi_offered_format(const struct ofi_protocol *protocol);
 bool ofi_offered_domain(const struct ofi_protocol *protocol, const char *domain);
 
@@ -349,7 +348,7 @@ bool ofi_reset(struct kit_endpoint *endpoint);
 bool ofi_endpoint_reopen(struct na_plugin_class *na_class);
 
 /* local.c */
-extern pthread_mutex_t ofi_list_lock; /* of enumerate.c; another thread may hold it in a fork */
+extern pthread_mutex_t ofi_list_lock; /* of enumerate.c; taken around a fork() */
 void ofi_fork_watch(void);
 int32_t ofi_local_add(struct na_plugin_class *na_class);
 struct ofi_local *ofi_local_get(const struct na_plugin_class *na_class, const char *name);
@@ -450,12 +449,12 @@ void ofi_move_done(struct na_plugin_class *na_class, struct ofi_request *request
 bool ofi_target_is_busy(const struct na_plugin_class *na_class, const struct ofi_address *address,
                         const struct kit_region *region);
 
-/* cut.c */
-void ofi_cut(struct na_plugin_class *na_class, const struct kit_region *region);
+/* abort.c */
+void ofi_abort_moves(struct na_plugin_class *na_class, const struct kit_region *region);
 void ofi_peer_abort(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t silent_ms);
-void ofi_cut_peer(struct kit_endpoint *endpoint, struct kit_peer *peer);
-FILE *ofi_set_open(int fd);
-bool ofi_set_next(FILE *set, int *fd_p);
+void ofi_peer_abort_now(struct kit_endpoint *endpoint, struct kit_peer *peer);
+FILE *ofi_epoll_set_open(int fd);
+bool ofi_epoll_set_next(FILE *set, int *fd_p);
 
 /* queue.c */
 int32_t ofi_queue_read(struct na_plugin_class *na_class, bool *is_awaited_p);
@@ -469,7 +468,7 @@ bool ofi_try_wait(struct kit_endpoint *endpoint);
 /* unidentified.c */
 void ofi_unidentified_open(struct na_plugin_class *na_class);
 void ofi_unidentified_close(struct na_plugin_class *na_class);
-void ofi_unidentified_look(struct na_plugin_class *na_class);
+void ofi_unidentified_check(struct na_plugin_class *na_class);
 void ofi_unidentified_end(struct na_plugin_class *na_class);
 
 /* status.c */

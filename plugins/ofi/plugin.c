@@ -74,15 +74,15 @@ static const void *ofi_get_extension(const char *id)
 }
 
 /*
- * libfabric has no calls for these. What the user has set stays.
+ * Sets variables for which libfabric has no calls, unless the user has set them.
  *
- * ofi_rxm: by itself it posts 4096 buffers of 16 KiB for each endpoint of ours over TCP, 70 MB, and
- * 128 for each connection over verbs. It allocates 1024 at a time, so that fewer save nothing.
+ * ofi_rxm: the default is 4096 receive buffers of 16 KiB for each endpoint over TCP, 70 MB, and 128
+ * for each connection over verbs. Buffers are allocated 1024 at a time, so fewer save nothing.
  *
- * sockets: its thread spins for 10 ms after each thing that happens, and keeps those from the
- * processor who would make the next thing happen. fi_send() connects, and would wait for a host
- * that does not answer for 150 s. Connections move in memory, under the eyes of those who use them,
- * when there are more than it has laid a table out for.
+ * sockets: its thread spins for 10 ms after each event, and takes the processor from the threads
+ * that would cause the next one. fi_send() connects, and would block for 150 s if a host does not
+ * answer. When there are more connections than the initial table has room for, the table is moved
+ * while other threads use it.
  */
 static void ofi_settings_default(void)
 {
@@ -97,12 +97,14 @@ static void ofi_settings_default(void)
 }
 
 /*
- * The cache of registrations registers with all rights, which memory that is read-only refuses, and
- * keeps what was deregistered within reach. cxi registers the local side of each transfer by it.
+ * FI_MR_CACHE_MAX_COUNT: the registration cache registers with all access rights, which fails for
+ * read-only memory, and peers still reach memory that was deregistered. cxi needs the cache for the
+ * local side of each transfer.
  *
- * A connection that broke stays with its address, unless libfabric is told that it goes with it.
+ * FI_AV_REMOVE_CLEANUP: without it a broken connection stays when its address is removed.
  *
- * Soft RoCE (only its devices have a parent there) has smaller queues than rxm wants for 256 peers.
+ * FI_UNIVERSE_SIZE: the queues of Soft RoCE are too small for what ofi_rxm asks for by default, for
+ * 256 peers. Only Soft RoCE devices have an entry "parent".
  */
 static void ofi_settings_verbs(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Progress, and sleeping until there is some to make. */
+/* Progress, and the descriptor to sleep on. */
 
 #include "ofi.h"
 
@@ -10,24 +10,24 @@
 /* Reads of the queue in one poll. */
 #define OFI_READS 16
 
-/* Polls in a row that receive nothing, after which silent connections are looked for. */
-#define OFI_POLLS_A_LOOK 32u
+/* Polls in a row without a received frame, after which unidentified connections are checked. */
+#define OFI_POLLS_PER_CHECK 32u
 
-/* Polls of which one looks at the clock for transfers that time out. */
-#define OFI_POLLS_A_CLOCK 64u
+/* One of so many polls reads the clock, for transfers that time out. */
+#define OFI_POLLS_PER_CLOCK 64u
 
-/* Sleeps between two looks for a free descriptor. */
-#define OFI_WAITS_A_LOOK 32u
+/* Sleeps between two checks that the process has a descriptor left. */
+#define OFI_WAITS_PER_CHECK 32u
 
-/* Sleeps without a completion after which the descriptor is no help. */
+/* Sleeps without a completion, after which waking up by the descriptor is paused. */
 #define OFI_IDLE_WAITS 16u
 
 static uint64_t ofi_poll_clock(struct na_plugin_class *na_class);
-static void ofi_descriptors_look(struct na_plugin_class *na_class);
+static void ofi_descriptors_check(struct na_plugin_class *na_class);
 
 /*
- * Ends with the first read that brought what somebody waits for: the caller goes on with that
- * before we ask the fabric again, which takes system calls with some providers.
+ * Ends with the first read that returned more than completed sends: the caller handles those before
+ * libfabric is polled again, which takes system calls with some providers.
  */
 int32_t ofi_poll(struct kit_endpoint *endpoint)
 {
@@ -37,7 +37,7 @@ int32_t ofi_poll(struct kit_endpoint *endpoint)
 
     if (na_class->endpoint == NULL && !ofi_endpoint_reopen(na_class))
         return na_class->failed ? NA_PLUGIN_IO_ERROR : NA_PLUGIN_SUCCESS;
-    if (na_class->receives_waiting != NULL) /* from the last time, when there was a hurry */
+    if (na_class->receives_waiting != NULL) /* consumed since the previous poll */
         ofi_receives_post(na_class);
     if (na_class->rmas_waiting != NULL)
         ofi_rma_retry(na_class);
@@ -47,8 +47,8 @@ int32_t ofi_poll(struct kit_endpoint *endpoint)
         ret = NA_PLUGIN_SUCCESS;
     if (na_class->base.rma != NULL)
         kit_rma_poll(na_class->base.rma, ofi_poll_clock(na_class));
-    if (++na_class->idle_polls % OFI_POLLS_A_LOOK == 0)
-        ofi_unidentified_look(na_class);
+    if (++na_class->idle_polls % OFI_POLLS_PER_CHECK == 0)
+        ofi_unidentified_check(na_class);
     return ret;
 }
 
@@ -61,7 +61,7 @@ bool ofi_try_wait(struct kit_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     struct fid *fids[2];
-    bool has_work, is_no_help;
+    bool has_work, is_paused;
 
     if (na_class->cq == NULL || na_class->endpoint == NULL) { /* until it is opened again */
         kit_msg_wait_pause(endpoint, true);
@@ -73,41 +73,42 @@ bool ofi_try_wait(struct kit_endpoint *endpoint)
         ofi_receives_post(na_class);
     na_class->idle_waits++;
     if (na_class->protocol.tcp_port &&
-        (na_class->is_short || ++na_class->waits % OFI_WAITS_A_LOOK == 0))
-        ofi_descriptors_look(na_class);
-    if (na_class->is_short || na_class->waits % OFI_WAITS_A_LOOK == 0)
-        ofi_unidentified_look(na_class);
+        (na_class->is_out_of_fds || ++na_class->waits % OFI_WAITS_PER_CHECK == 0))
+        ofi_descriptors_check(na_class);
+    if (na_class->is_out_of_fds || na_class->waits % OFI_WAITS_PER_CHECK == 0)
+        ofi_unidentified_check(na_class);
     has_work = (na_class->base.rma != NULL && kit_rma_has_work(na_class->base.rma)) ||
                na_class->rmas_waiting != NULL || na_class->receives_waiting != NULL;
-    is_no_help = (na_class->is_short || has_work) && na_class->idle_waits > OFI_IDLE_WAITS;
-    kit_msg_wait_pause(endpoint, is_no_help);
-    return (!has_work || is_no_help) &&
+    is_paused = (na_class->is_out_of_fds || has_work) && na_class->idle_waits > OFI_IDLE_WAITS;
+    kit_msg_wait_pause(endpoint, is_paused);
+    return (!has_work || is_paused) &&
            fi_trywait(na_class->fabric, fids, fids[1] != NULL ? 2 : 1) == 0;
 }
 
-/* What goes by time is looked at once in a while: 0 is not now. */
+/* The time for kit_rma_poll(), in ns; 0 if timeouts are not to be checked by this poll. */
 static uint64_t ofi_poll_clock(struct na_plugin_class *na_class)
 {
-    return ++na_class->polls % OFI_POLLS_A_CLOCK == 0 && kit_rma_is_active(na_class->base.rma)
+    return ++na_class->polls % OFI_POLLS_PER_CLOCK == 0 && kit_rma_is_active(na_class->base.rma)
                ? kit_host->clock_ns()
                : 0;
 }
 
 /*
- * Without one, libfabric can accept nobody and says nothing: its listening socket stays readable,
- * and every sleep would end at once.
+ * Without a free descriptor libfabric cannot accept connections, and reports nothing: its listening
+ * socket stays readable, and every sleep would end at once.
  */
-static void ofi_descriptors_look(struct na_plugin_class *na_class)
+static void ofi_descriptors_check(struct na_plugin_class *na_class)
 {
     int fd = eventfd(0, EFD_CLOEXEC);
-    bool was_short = na_class->is_short;
+    bool was_out_of_fds = na_class->is_out_of_fds;
 
-    na_class->is_short = fd < 0 && (errno == EMFILE || errno == ENFILE);
+    na_class->is_out_of_fds = fd < 0 && (errno == EMFILE || errno == ENFILE);
     if (fd >= 0)
         (void) close(fd);
-    if (na_class->is_short && !na_class->is_short_told)
+    if (na_class->is_out_of_fds && !na_class->is_out_of_fds_logged)
         OFI_LOG_ERROR("no descriptors are left, peers that connect have to wait for one; raise the "
                       "limit (ulimit -n)");
-    /* Whoever comes takes the one that became free: that is still the same shortage. */
-    na_class->is_short_told = na_class->is_short || (na_class->is_short_told && was_short);
+    /* A peer that waited may take the first free descriptor: the shortage is not logged again. */
+    na_class->is_out_of_fds_logged =
+        na_class->is_out_of_fds || (na_class->is_out_of_fds_logged && was_out_of_fds);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether anybody listens where a peer should be. Providers over TCP say "try again" as long as
- * there is no connection, also when every attempt is refused; so when that goes on, this asks the
- * address itself. shm says so also when there is no file of the peer's name any more.
+ * Whether a peer still listens at its address. Providers over TCP return -FI_EAGAIN as long as
+ * there is no connection, also when every attempt is refused; after a while of that, a connection
+ * attempt of this file finds out. shm returns it as well when the peer's file was removed.
  */
 
 #include "ofi.h"
@@ -16,12 +16,12 @@
 
 #define OFI_STALLED_NS UINT64_C(500000000)
 
-/* Most connections are made in the first; later they are tried in these steps. */
-#define OFI_BRISK_NS       UINT64_C(20000000)
+/* Sends are paced after OFI_UNPACED_NS, within which most connections are established. */
+#define OFI_UNPACED_NS     UINT64_C(20000000)
 #define OFI_RETRY_NS       UINT64_C(1000000)
 #define OFI_RETRY_LATER_NS UINT64_C(10000000)
 
-/* Where libfabric has the files of shared memory. */
+/* Directory of the shm provider's files. */
 #define OFI_SHARED_DIRECTORY "/dev/shm"
 
 static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct kit_peer *peer);
@@ -31,14 +31,14 @@ static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct kit_peer
 static int32_t ofi_probe_result(struct na_plugin_class *na_class, struct kit_peer *peer, int error);
 
 /*
- * Each send to a peer without a connection has libfabric begin one. Where somebody accepts and
- * closes at once, as a proxy does whose target is gone, there would be one for each poll.
+ * Each send to a peer without a connection makes libfabric connect. A proxy whose target is gone
+ * accepts and closes at once; without pacing there would be a connection for each poll.
  */
 bool ofi_probe_is_paced(struct ofi_peer *peer)
 {
     uint64_t now = kit_host->clock_ns(), blocked_ns = now - peer->blocked_since;
 
-    if (blocked_ns < OFI_BRISK_NS)
+    if (blocked_ns < OFI_UNPACED_NS)
         return false;
     if (now < peer->retry_at)
         return true;
@@ -46,7 +46,10 @@ bool ofi_probe_is_paced(struct ofi_peer *peer)
     return false;
 }
 
-/* The fabric has no resources for a peer: NA_PLUGIN_AGAIN, or what is known by now. */
+/*
+ * libfabric returned -FI_EAGAIN for a peer. Returns NA_PLUGIN_AGAIN, or NA_PLUGIN_HOSTUNREACH if
+ * the peer does not listen.
+ */
 int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct kit_peer *peer)
 {
     struct ofi_peer *priv = peer->priv;
@@ -72,8 +75,8 @@ int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct kit_peer *pee
 }
 
 /*
- * Whether there is a shared-memory file of that name, and whose it is: ours when the system does
- * not tell.
+ * Whether there is a shared-memory file of that name, and its owner, which is this process's user
+ * if that cannot be found out.
  */
 bool ofi_probe_file(const char *name, unsigned int *user)
 {
@@ -127,12 +130,12 @@ static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct kit_peer
 static int32_t ofi_probe_cm_begin(struct na_plugin_class *na_class, struct kit_peer *peer,
                                   const struct sockaddr_storage *address)
 {
-    struct ofi_peer *ours = peer->priv;
-    int error = ofi_cm_begin(na_class, &ours->cm_probe, address);
+    struct ofi_peer *priv = peer->priv;
+    int error = ofi_cm_begin(na_class, &priv->cm_probe, address);
 
     if (error != 0)
         return error == FI_EAGAIN ? NA_PLUGIN_AGAIN : ofi_probe_result(na_class, peer, error);
-    ours->probing = true;
+    priv->probing = true;
     return NA_PLUGIN_AGAIN;
 }
 
@@ -155,22 +158,22 @@ static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct kit_peer
 }
 
 /*
- * Somebody who listens is waited for, and asked again later; but one who accepts nobody, because he
- * is out of descriptors or stands still, not for ever.
+ * A peer that listens is probed again later. If it accepts no connection for connect_ns, because it
+ * is out of descriptors or stopped, it is unreachable.
  */
 static int32_t ofi_probe_result(struct na_plugin_class *na_class, struct kit_peer *peer, int error)
 {
-    struct ofi_peer *ours = peer->priv;
+    struct ofi_peer *priv = peer->priv;
     uint64_t now = kit_host->clock_ns();
 
     ofi_probe_end(peer);
-    ours->was_refused = error != 0;
-    if (ours->is_connected || error != 0 || na_class->protocol.node_local)
-        ours->connecting_since = 0;
-    else if (ours->connecting_since == 0)
-        ours->connecting_since = now;
-    if (error == 0 && ours->connecting_since != 0 &&
-        now - ours->connecting_since > na_class->connect_ns) {
+    priv->was_refused = error != 0;
+    if (priv->is_connected || error != 0 || na_class->protocol.node_local)
+        priv->connecting_since = 0;
+    else if (priv->connecting_since == 0)
+        priv->connecting_since = now;
+    if (error == 0 && priv->connecting_since != 0 &&
+        now - priv->connecting_since > na_class->connect_ns) {
         OFI_LOG_WARNING(
             "%s listens, but accepts no connection: it is stopped, very busy, or out of "
             "descriptors",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether anybody listens at an address of RDMA's connection management. The rxm layer connects
- * again and again where every attempt is refused, and tells nobody; so this connects, too, below
- * that layer. An rxm that listens refuses as well, because what rxm says of itself is missing, but
- * with a reason of its own.
+ * Whether a peer listens at an RDMA CM address. ofi_rxm connects again and again when every attempt
+ * is refused, and reports nothing; so this file connects, too, by verbs without ofi_rxm. A
+ * listening ofi_rxm refuses such a connection as well, because ofi_rxm's private data are missing,
+ * but with a reject reason of its own.
  */
 
 #include "ofi.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reasons of a refusal, as InfiniBand's specification numbers them: no such service, the user's. */
+/* IB_CM_REJ_INVALID_SERVICE_ID, the reject reason without a listener. */
 #define OFI_CM_NO_SERVICE 8
 
 static int ofi_cm_domain_open(struct na_plugin_class *na_class);
@@ -19,7 +19,7 @@ static int ofi_cm_connect(struct na_plugin_class *na_class, struct ofi_cm_probe 
                           const struct sockaddr_storage *address);
 static int ofi_cm_refusal(struct fid_eq *eq);
 
-/* 0 when it has begun, or the error that says that nobody is there. */
+/* Returns 0 if the attempt has begun, FI_EAGAIN if it cannot, or the error if nothing listens. */
 int ofi_cm_begin(struct na_plugin_class *na_class, struct ofi_cm_probe *probe,
                  const struct sockaddr_storage *address)
 {
@@ -35,7 +35,7 @@ int ofi_cm_begin(struct na_plugin_class *na_class, struct ofi_cm_probe *probe,
     return error;
 }
 
-/* FI_EAGAIN: not known yet; 0: somebody listens. */
+/* Returns 0 if the peer listens, FI_EAGAIN if that is not known yet, or the error. */
 int ofi_cm_check(struct ofi_cm_probe *probe)
 {
     struct fi_eq_cm_entry entry;
@@ -58,7 +58,7 @@ void ofi_cm_end(struct ofi_cm_probe *probe)
     *probe = (struct ofi_cm_probe){0};
 }
 
-/* When the peers are closed. */
+/* Called when all probes are ended. */
 void ofi_cm_close(struct na_plugin_class *na_class)
 {
     if (na_class->cm.domain != NULL)
@@ -69,7 +69,7 @@ void ofi_cm_close(struct na_plugin_class *na_class)
     na_class->cm = (struct ofi_cm){0};
 }
 
-/* Of the same device, once for the class. */
+/* Opens the device of the class for FI_EP_MSG endpoints, once. */
 static int ofi_cm_domain_open(struct na_plugin_class *na_class)
 {
     struct ofi_cm *cm = &na_class->cm;
@@ -136,7 +136,7 @@ static int ofi_cm_connect(struct na_plugin_class *na_class, struct ofi_cm_probe 
     return -error;
 }
 
-/* 0 when a listener refused. */
+/* Returns 0 if a listener rejected the connection, or the error. */
 static int ofi_cm_refusal(struct fid_eq *eq)
 {
     struct fi_eq_err_entry entry = {0};

@@ -5,18 +5,18 @@
 
 #include <string.h>
 
-/* What is sent without asking the receiver first: by the rxm layer, and by most networks. */
+/* Bytes that ofi_rxm, and most networks, send eagerly, without a rendezvous. */
 #define OFI_FRAME_RXM     16128u
 #define OFI_FRAME_NETWORK 8192u
 
 /*
- * Best first. Any other name is taken for a provider's.
+ * The best protocol comes first. Any other name is taken for a provider's.
  *
- * sockets looks at a header until all of it is there, without reading it. When messages have filled
- * the receiver's socket buffer, the kernel keeps the rest of a header for as long as it cannot free
- * the piece that the beginning lies in, and both wait for ever. So that it does not fill, a few
- * frames, puts and gets are under way to a peer at a time: behind injected frames comes one byte
- * that is acknowledged.
+ * is_fenced: the sockets provider peeks at a header until all of it was received. In a full socket
+ * buffer the kernel cannot free the segment with the beginning of the header, so the rest never
+ * arrives, and provider and kernel wait for each other for ever. So that the buffer does not fill,
+ * only a few frames, puts and gets to a peer are unacknowledged at a time; injected frames, which
+ * have no completion, are followed by a fence (address.c).
  */
 const struct ofi_protocol ofi_protocols[] = {
     {.name = "cxi",
@@ -100,19 +100,19 @@ const struct ofi_protocol ofi_protocols[] = {
 };
 const uint32_t ofi_protocol_count = sizeof(ofi_protocols) / sizeof(ofi_protocols[0]);
 
-static const char *ofi_provider_now(const struct ofi_protocol *protocol);
+static const char *ofi_provider_name(const struct ofi_protocol *protocol);
 static bool ofi_provider_starts(const char *provider, const char *start);
 
 /*
- * The protocol of that name: one of the table or, with the traits of its core provider where the
- * table has that, a raw provider name such as `tcp;ofi_rxm`. False: not a provider's name.
+ * Finds a protocol of the table, or makes one of a provider's name such as `tcp;ofi_rxm`, with the
+ * traits of its core provider if the table has it. False if the name cannot be a provider's.
  */
 bool ofi_protocol_find(const char *name, struct ofi_protocol *protocol)
 {
     for (uint32_t i = 0; i < ofi_protocol_count; i++) {
         if (strcmp(ofi_protocols[i].name, name) == 0) {
             *protocol = ofi_protocols[i];
-            protocol->provider = ofi_provider_now(protocol);
+            protocol->provider = ofi_provider_name(protocol);
             return true;
         }
     }
@@ -120,59 +120,74 @@ bool ofi_protocol_find(const char *name, struct ofi_protocol *protocol)
         return false;
     *protocol = (struct ofi_protocol){
         .format = FI_FORMAT_UNSPEC,
-        .naming = OFI_NAMING_RAW, /* settled when libfabric says what format it has */
+        .naming = OFI_NAMING_RAW, /* until the format of its addresses is known */
         .frame = 4096,
         .priority = 1,
     };
     for (uint32_t i = 0; i < ofi_protocol_count; i++)
         if (ofi_provider_starts(name, ofi_protocols[i].provider) ||
-            ofi_provider_starts(name, ofi_provider_now(&ofi_protocols[i])))
+            ofi_provider_starts(name, ofi_provider_name(&ofi_protocols[i])))
             *protocol = ofi_protocols[i];
     protocol->name = name;
     protocol->provider = name;
     return true;
 }
 
-/* Whether offers of a protocol of the table are offers of that provider. */
+/* Whether a protocol of the table has exactly this provider. */
 bool ofi_provider_is_listed(const char *provider)
 {
     for (uint32_t i = 0; i < ofi_protocol_count; i++)
-        if (strcmp(ofi_provider_now(&ofi_protocols[i]), provider) == 0)
+        if (strcmp(ofi_provider_name(&ofi_protocols[i]), provider) == 0)
             return true;
     return false;
 }
 
-static const char *ofi_provider_now(const struct ofi_protocol *protocol)
+/* The provider's name in the libfabric that is loaded. */
+static const char *ofi_provider_name(const struct ofi_protocol *protocol)
 {
     return protocol->provider_in_1_17 != NULL && FI_VERSION_LT(fi_version(), FI_VERSION(1, 18))
                ? protocol->provider_in_1_17
                : protocol->provider;
 }
 
-/* Whether libfabric's provider is what the protocol means: itself, or under utility layers. */
+/* Whether a provider is the protocol's, alone or below utility providers. */
 bool ofi_protocol_has_provider(const struct ofi_protocol *protocol, const char *provider)
 {
     return ofi_provider_starts(provider, protocol->provider) && ofi_provider_opens(provider);
 }
 
-/* verbs under rxd is listed, but cannot be opened. */
+/* libfabric lists verbs below ofi_rxd, but cannot open it. */
 bool ofi_provider_opens(const char *provider)
 {
     return !ofi_provider_starts(provider, "verbs") || strstr(provider, "ofi_rxd") == NULL;
 }
 
-/* Whether targets move the bytes, over connections. */
-bool ofi_is_connected(const struct ofi_protocol *protocol, const struct fi_info *info)
+/* Whether the target of a put or get reads or writes over a connection (target.c). */
+bool ofi_is_target_driven(const struct ofi_protocol *protocol, const struct fi_info *info)
 {
     return protocol->tcp_port && info->tx_attr->rma_iov_limit > 1 && (info->caps & FI_HMEM) == 0 &&
            (info->domain_attr->mr_mode & (FI_MR_RAW | FI_MR_LOCAL | FI_MR_ENDPOINT)) == 0;
 }
 
-/* rxm says that it progresses by calls alone, but leaves reads and writes to the device. */
+/* ofi_rxm has FI_PROGRESS_MANUAL, but over verbs the device carries out reads and writes. */
 bool ofi_is_native(const struct ofi_protocol *protocol, const struct fi_info *info)
 {
     return (info->domain_attr->data_progress == FI_PROGRESS_AUTO || protocol->cm_port) &&
-           !ofi_is_connected(protocol, info) && !protocol->node_local;
+           !ofi_is_target_driven(protocol, info) && !protocol->node_local;
+}
+
+/* How endpoints with addresses of `format` (FI_SOCKADDR_IN, ...) are named. */
+enum ofi_naming ofi_format_naming(uint32_t format)
+{
+    switch (format) {
+    case FI_SOCKADDR_IN:
+    case FI_SOCKADDR_IN6:
+        return OFI_NAMING_SOCKET;
+    case FI_ADDR_STR:
+        return OFI_NAMING_STRING;
+    default:
+        return OFI_NAMING_RAW;
+    }
 }
 
 static bool ofi_provider_starts(const char *provider, const char *start)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The completion queue: what it brings goes to the operations that wait for it. */
+/* The completion queue: each completion is passed to its request. */
 
 #include "ofi.h"
 
@@ -13,16 +13,16 @@ static int32_t ofi_complete_error(struct na_plugin_class *na_class);
 static int32_t ofi_queue_failed(struct na_plugin_class *na_class, int error);
 
 /*
- * One read. NA_PLUGIN_AGAIN when there is nothing, NA_PLUGIN_IO_ERROR when the queue is broken.
- * Sets `*is_awaited_p` when anything but a send came.
+ * Reads the queue once. NA_PLUGIN_AGAIN if it is empty, NA_PLUGIN_IO_ERROR if it is broken. Sets
+ * `*is_awaited_p` if anything but a send or a fence completed.
  */
 int32_t ofi_queue_read(struct na_plugin_class *na_class, bool *is_awaited_p)
 {
     struct fi_cq_msg_entry entries[OFI_ENTRIES];
     ssize_t count;
 
-    /* The tcp provider asks what errno is after a connection ended early, where nothing set it:
-     * EAGAIN from before would have it keep the dead one, and its descriptor, for ever. */
+    /* The tcp provider reads errno after an early end of a connection, where nothing has set it.
+     * A stale EAGAIN would make it keep the dead connection, and its descriptor, for ever. */
     errno = 0;
     count = fi_cq_read(na_class->cq, entries, OFI_ENTRIES);
     if (count == -FI_EAGAIN)
@@ -37,7 +37,6 @@ int32_t ofi_queue_read(struct na_plugin_class *na_class, bool *is_awaited_p)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Reads all that there is. */
 void ofi_queue_drain(struct na_plugin_class *na_class)
 {
     bool ignored = false;
@@ -46,7 +45,7 @@ void ofi_queue_drain(struct na_plugin_class *na_class)
         continue;
 }
 
-/* True for anything but a send. */
+/* True for anything but a send or a fence. */
 static bool ofi_complete(struct na_plugin_class *na_class, struct ofi_request *request,
                          uint64_t size)
 {
@@ -72,7 +71,7 @@ static bool ofi_complete(struct na_plugin_class *na_class, struct ofi_request *r
     return true;
 }
 
-/* An error belongs to the request that failed, never to the endpoint. */
+/* A failed request does not fail the endpoint. */
 static int32_t ofi_complete_error(struct na_plugin_class *na_class)
 {
     struct fi_cq_err_entry entry = {0};
@@ -93,7 +92,7 @@ static int32_t ofi_complete_error(struct na_plugin_class *na_class)
     case OFI_REQUEST_SEND:
         ofi_frame_sent(na_class, (struct ofi_send *) request, ofi_send_status(entry.err));
         break;
-    case OFI_REQUEST_RECEIVE: /* what came was no frame of ours, or nothing came */
+    case OFI_REQUEST_RECEIVE: /* a message that is too large for a frame, or the endpoint closed */
         ofi_receives_add(na_class, (struct ofi_receive *) request);
         break;
     case OFI_REQUEST_RMA:
@@ -102,7 +101,7 @@ static int32_t ofi_complete_error(struct na_plugin_class *na_class)
     case OFI_REQUEST_MOVE:
         ofi_move_done(na_class, request, status);
         break;
-    case OFI_REQUEST_FENCE: /* the next frame finds out what it is */
+    case OFI_REQUEST_FENCE: /* the next frame fails with the same error, if it lasts */
         ofi_address_fenced(na_class, request);
         break;
     }

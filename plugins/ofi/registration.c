@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registering memory with the fabric, in each of its modes. */
+/* Registering memory with libfabric, in each of its modes. */
 
 #include "ofi.h"
 
@@ -10,10 +10,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Keys that were taken by chance: try others. */
+/* Random keys that are tried, because one may be in use. */
 #define OFI_KEY_ATTEMPTS 16
 
-static const char *registration_fault(int error);
+static const char *ofi_memory_error_text(int error);
 static int ofi_memory_try_read_only(struct na_plugin_class *na_class, struct fi_mr_attr *attr,
                                     struct fid_mr **mr_p);
 static int ofi_memory_try(struct na_plugin_class *na_class, struct fi_mr_attr *attr,
@@ -21,7 +21,7 @@ static int ofi_memory_try(struct na_plugin_class *na_class, struct fi_mr_attr *a
 static void ofi_memory_describe_type(struct fi_mr_attr *attr, uint32_t mem_type, uint64_t device);
 static int32_t ofi_memory_activate(struct na_plugin_class *na_class, struct fid_mr *mr);
 
-/* Registers memory of our own or of the caller's; the lock is held, or nobody else is there yet. */
+/* The lock is held, or the class is not open yet. */
 int32_t ofi_memory_register(struct na_plugin_class *na_class, const void *base, uint64_t length,
                             uint64_t access, uint32_t mem_type, uint64_t device,
                             struct fid_mr **mr_p)
@@ -37,15 +37,15 @@ int32_t ofi_memory_register(struct na_plugin_class *na_class, const void *base, 
     if (error != 0) {
         OFI_LOG_ERROR("provider '%s' does not register %llu bytes at %p (%s)",
                       na_class->info->fabric_attr->prov_name, (unsigned long long) length, base,
-                      registration_fault(-error));
+                      ofi_memory_error_text(-error));
         *mr_p = NULL;
         return ofi_status(-error);
     }
     return ofi_memory_activate(na_class, *mr_p);
 }
 
-/* What is registered is locked in memory. */
-static const char *registration_fault(int error)
+/* Registered memory is locked, which has a limit. */
+static const char *ofi_memory_error_text(int error)
 {
     switch (error) {
     case FI_EFAULT:
@@ -58,8 +58,9 @@ static const char *registration_fault(int error)
 }
 
 /*
- * Devices want to write where a read of ours would end. Puts from such memory ask for FI_WRITE, but
- * verbs wants to write there, too, and asks for nothing.
+ * FI_READ requires memory that the device can write to. Read-only memory can still be the source of
+ * puts, for which FI_WRITE is asked; verbs cannot register it with that either, and needs no right
+ * for puts.
  */
 static int ofi_memory_try_read_only(struct na_plugin_class *na_class, struct fi_mr_attr *attr,
                                     struct fid_mr **mr_p)
@@ -75,8 +76,9 @@ static int ofi_memory_try_read_only(struct na_plugin_class *na_class, struct fi_
 }
 
 /*
- * libfabric reads its settings once, perhaps before this plugin was loaded. Its cache asks for all
- * rights, which a page that is read-only refuses.
+ * Warns if the registration cache is on although plugin.c has turned it off: libfabric reads its
+ * environment once, perhaps before this plugin was loaded. The cache registers with all access
+ * rights, which fails for a read-only page.
  */
 void ofi_memory_check_cache(struct na_plugin_class *na_class)
 {
@@ -102,7 +104,7 @@ void ofi_memory_check_cache(struct na_plugin_class *na_class)
     (void) munmap(page, size);
 }
 
-/* Negative, as libfabric's. */
+/* Returns 0 or a negative error of libfabric. */
 static int ofi_memory_try(struct na_plugin_class *na_class, struct fi_mr_attr *attr,
                           struct fid_mr **mr_p)
 {
@@ -117,7 +119,7 @@ static int ofi_memory_try(struct na_plugin_class *na_class, struct fi_mr_attr *a
     return error;
 }
 
-/* Nobody who was not told a key shall find one. */
+/* Peers cannot guess a random key. */
 int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p)
 {
     struct kit_key random;
@@ -150,7 +152,7 @@ static void ofi_memory_describe_type(struct fi_mr_attr *attr, uint32_t mem_type,
     }
 }
 
-/* Regions of some providers belong to an endpoint, and are of no use until they are bound to it. */
+/* With FI_MR_ENDPOINT memory can be used only after it was bound to the endpoint. */
 static int32_t ofi_memory_activate(struct na_plugin_class *na_class, struct fid_mr *mr)
 {
     int error;

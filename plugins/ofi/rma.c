@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets: one-sided reads and writes of the fabric where it guards memory by itself, and
- * otherwise transfers of the kit, in which the target has a part (target.c).
+ * Puts and gets: the provider's one-sided reads and writes, if it protects memory itself, otherwise
+ * transfers of the kit, in which the target moves the bytes (target.c).
  */
 
 #include "ofi.h"
@@ -53,7 +53,6 @@ int32_t ofi_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
     priv->done = 0;
     priv->in_progress = 0;
     priv->broken_since = 0;
-    priv->next = NULL;
     priv->abandoned = NA_PLUGIN_SUCCESS;
     ret = ofi_rma_issue(na_class, priv);
     if (ret == -FI_EAGAIN)
@@ -66,8 +65,8 @@ int32_t ofi_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
 }
 
 /*
- * What the fabric works on cannot be called back. A transfer that waits here for its next piece
- * can: its memory is not touched, and the next poll lets go of it.
+ * A posted piece cannot be cancelled. A transfer that waits to post its next piece can end: nothing
+ * accesses its memory, and the next poll completes it.
  */
 bool ofi_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status)
 {
@@ -80,7 +79,7 @@ bool ofi_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int
     return priv->in_progress == 0;
 }
 
-/* The fabric completed what it worked on. */
+/* The posted piece completed with `status`. */
 void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status)
 {
     const bool is_abandoned = rma->abandoned != NA_PLUGIN_SUCCESS;
@@ -88,11 +87,11 @@ void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, i
 
     if (status == NA_PLUGIN_SUCCESS) {
         rma->done += rma->in_progress;
-        rma->address->way.is_proven = true;
+        rma->address->data.is_proven = true;
     }
     rma->in_progress = 0;
     rma->broken_since = 0;
-    rma->address->way.requests--;
+    rma->address->data.requests--;
     if (status != NA_PLUGIN_SUCCESS || rma->done == rma->rma->length || is_abandoned) {
         ofi_rma_end(na_class, rma,
                     is_abandoned && rma->done != rma->rma->length ? rma->abandoned : status);
@@ -105,7 +104,7 @@ void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, i
         ofi_rma_end(na_class, rma, ofi_status((int) -ret));
 }
 
-/* The fabric completed what it worked on, and says why it failed. */
+/* The posted piece failed. Posts it again if only its connection failed. */
 void ofi_rma_piece_failed(struct na_plugin_class *na_class, struct ofi_rma *rma,
                           const struct fi_cq_err_entry *entry)
 {
@@ -117,11 +116,11 @@ void ofi_rma_piece_failed(struct na_plugin_class *na_class, struct ofi_rma *rma,
         return;
     }
     rma->in_progress = 0;
-    rma->address->way.requests--;
+    rma->address->data.requests--;
     ofi_rma_wait(na_class, rma);
 }
 
-/* Starts the next pieces of those that wait, as far as the fabric takes them. */
+/* Posts the next pieces of waiting transfers, in order, until libfabric has no resources. */
 void ofi_rma_retry(struct na_plugin_class *na_class)
 {
     struct ofi_rma *rma = na_class->rmas_waiting, *next;
@@ -136,7 +135,7 @@ void ofi_rma_retry(struct na_plugin_class *na_class)
 
         next = rma->next;
         if (ret == -FI_EAGAIN && na_class->data.endpoint == NULL) {
-            na_class->rmas_waiting = rma; /* they wait for one thing, and none came before them */
+            na_class->rmas_waiting = rma; /* the rest waits for the same resources */
             na_class->rmas_waiting_end = end;
             return;
         }
@@ -206,7 +205,7 @@ static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *r
     } else {
         ret = fi_readmsg(endpoint, &message, FI_COMPLETION);
     }
-    rma->address->way.is_refused = ret != 0 && ret != -FI_EAGAIN;
+    rma->address->data.is_refused = ret != 0 && ret != -FI_EAGAIN;
     if (ret == 0)
         ofi_data_issued(rma->address);
     else
@@ -214,7 +213,7 @@ static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *r
     return ret;
 }
 
-/* NA_PLUGIN_AGAIN, or what is known of the peer by now. */
+/* Returns NA_PLUGIN_AGAIN, or NA_PLUGIN_HOSTUNREACH if the peer does not listen. */
 static int32_t ofi_rma_stalled(struct na_plugin_class *na_class, struct ofi_rma *rma)
 {
     return na_class->data.endpoint != NULL

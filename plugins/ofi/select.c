@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From the init string to the one entry of libfabric's list that is opened. */
+/* From the init string to the fi_info that is opened. */
 
 #include "ofi.h"
 
@@ -7,11 +7,10 @@
 #include <inttypes.h>
 #include <net/if.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* What the address part of the init string says. */
+/* The parsed address of the init string. */
 struct ofi_source {
     char domain[128]; /* empty: any */
     char name[128];   /* OFI_NAMING_STRING */
@@ -26,13 +25,14 @@ static int32_t ofi_source_parse_socket(const struct ofi_protocol *protocol,
                                        const struct na_plugin_init *init, const char *text,
                                        struct ofi_source *source);
 static int32_t ofi_source_parse_string(const char *text, struct ofi_source *source);
-static int32_t ofi_source_draw_name(struct ofi_source *source);
+static int32_t ofi_source_generate_name(struct ofi_source *source);
 static int32_t ofi_source_parse_raw(const char *text, struct ofi_source *source);
-static int32_t ofi_ask(struct na_plugin_class *na_class, const struct na_plugin_init *init,
-                       const struct ofi_source *source, struct fi_info **list_p);
-static struct fi_info *ofi_pick(const struct na_plugin_class *na_class,
-                                const struct ofi_source *source, struct fi_info *list);
-static bool ofi_is_elsewhere(const struct ofi_source *source, const struct fi_info *info);
+static int32_t ofi_source_getinfo(struct na_plugin_class *na_class,
+                                  const struct na_plugin_init *init,
+                                  const struct ofi_source *source, struct fi_info **list_p);
+static struct fi_info *ofi_info_choose(const struct na_plugin_class *na_class,
+                                       const struct ofi_source *source, struct fi_info *list);
+static bool ofi_info_is_elsewhere(const struct ofi_source *source, const struct fi_info *info);
 static int32_t ofi_explain_missing(const struct na_plugin_class *na_class,
                                    const struct ofi_source *source, int error);
 
@@ -51,20 +51,16 @@ int32_t ofi_select(struct na_plugin_class *na_class, const struct na_plugin_init
         return NA_PLUGIN_PROTONOSUPPORT;
     }
     format = ofi_offered_format(protocol);
-    if (protocol->naming == OFI_NAMING_RAW && format != FI_FORMAT_UNSPEC) {
-        if (format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6)
-            protocol->naming = OFI_NAMING_SOCKET;
-        else if (format == FI_ADDR_STR)
-            protocol->naming = OFI_NAMING_STRING;
-    }
-    if (format == FI_FORMAT_UNSPEC) /* before the address, which can mean nothing without it */
+    if (format == FI_FORMAT_UNSPEC) /* an address cannot be parsed without a format */
         return ofi_explain_missing(na_class, NULL, FI_ENODATA);
+    if (protocol->naming == OFI_NAMING_RAW)
+        protocol->naming = ofi_format_naming(format);
     ret = ofi_source_parse(protocol, init, &source);
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = ofi_ask(na_class, init, &source, &list);
+        ret = ofi_source_getinfo(na_class, init, &source, &list);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    picked = ofi_pick(na_class, &source, list);
+    picked = ofi_info_choose(na_class, &source, list);
     if (picked != NULL) {
         na_class->info = fi_dupinfo(picked);
         ret = na_class->info != NULL ? NA_PLUGIN_SUCCESS : NA_PLUGIN_NOMEM;
@@ -125,13 +121,13 @@ static int32_t ofi_source_parse_socket(const struct ofi_protocol *protocol,
                       source->domain);
         return NA_PLUGIN_NODEV;
     }
-    /* A domain that is an interface says which address. */
+    /* A domain with the name of an interface implies the address of that interface. */
     if (source->domain[0] != '\0' && location.host[0] == '\0' &&
         if_nametoindex(source->domain) != 0)
         memcpy(location.host, source->domain, strlen(source->domain) + 1);
     if (location.host[0] == '\0' && init->ip_subnet == NULL && !protocol->tcp_port &&
         location.port == 0)
-        return NA_PLUGIN_SUCCESS; /* the provider knows which interfaces are its own */
+        return NA_PLUGIN_SUCCESS; /* the provider chooses an address of its own devices */
     ret = kit_location_resolve_local(&location, init->ip_subnet, init->addr_format,
                                      &source->address, reason);
     if (ret == NA_PLUGIN_SUCCESS) {
@@ -144,11 +140,11 @@ refuse:
     return ret;
 }
 
-/* A name of the caller's, or one of our own. */
+/* Takes the caller's name, or generates one. */
 static int32_t ofi_source_parse_string(const char *text, struct ofi_source *source)
 {
     if (text[0] == '\0')
-        return ofi_source_draw_name(source);
+        return ofi_source_generate_name(source);
     if (!ofi_string_name_check(text)) {
         OFI_LOG_ERROR("'%.80s' cannot name an endpoint: 1 to %d letters, digits, '-', '_', '.'",
                       text, OFI_STRING_NAME_MAX);
@@ -158,8 +154,8 @@ static int32_t ofi_source_parse_string(const char *text, struct ofi_source *sour
     return NA_PLUGIN_SUCCESS;
 }
 
-/* One that no other endpoint has, and that nobody can guess: "amalgam-ofi.user.process-random". */
-static int32_t ofi_source_draw_name(struct ofi_source *source)
+/* A unique name that cannot be guessed: "amalgam-ofi.<uid>.<pid>-<random>". */
+static int32_t ofi_source_generate_name(struct ofi_source *source)
 {
     struct kit_key random;
 
@@ -191,8 +187,9 @@ static int32_t ofi_source_parse_raw(const char *text, struct ofi_source *source)
     return NA_PLUGIN_SUCCESS;
 }
 
-static int32_t ofi_ask(struct na_plugin_class *na_class, const struct na_plugin_init *init,
-                       const struct ofi_source *source, struct fi_info **list_p)
+static int32_t ofi_source_getinfo(struct na_plugin_class *na_class,
+                                  const struct na_plugin_init *init,
+                                  const struct ofi_source *source, struct fi_info **list_p)
 {
     const struct ofi_protocol *protocol = &na_class->protocol;
     struct fi_info *hints = ofi_hints_create(protocol, init);
@@ -202,7 +199,6 @@ static int32_t ofi_ask(struct na_plugin_class *na_class, const struct na_plugin_
 
     if (hints == NULL)
         return NA_PLUGIN_NOMEM;
-    /* Sockets' providers name their domains after interfaces; the address says it all. */
     ret = ofi_hints_set_source(hints, protocol, source->domain[0] != '\0' ? source->domain : NULL,
                                source->has_address ? &source->address : NULL,
                                source->name[0] != '\0' ? source->name : NULL);
@@ -220,11 +216,11 @@ static int32_t ofi_ask(struct na_plugin_class *na_class, const struct na_plugin_
 }
 
 /*
- * The first that is what was asked for. A provider that offers reliable datagrams itself goes
- * before one that has them from a layer above it, unless that is what the name says.
+ * Returns the first entry for the init string. A provider with FI_EP_RDM of its own is preferred to
+ * one below a utility provider, unless the init string names the latter.
  */
-static struct fi_info *ofi_pick(const struct na_plugin_class *na_class,
-                                const struct ofi_source *source, struct fi_info *list)
+static struct fi_info *ofi_info_choose(const struct na_plugin_class *na_class,
+                                       const struct ofi_source *source, struct fi_info *list)
 {
     const struct ofi_protocol *protocol = &na_class->protocol;
     struct fi_info *layered = NULL;
@@ -232,11 +228,11 @@ static struct fi_info *ofi_pick(const struct na_plugin_class *na_class,
     for (struct fi_info *info = list; info != NULL; info = info->next) {
         if (!ofi_protocol_has_provider(protocol, info->fabric_attr->prov_name))
             continue;
-        /* Sockets' providers go by the address, and overlook a domain that does not have it. */
+        /* Providers over sockets match the address alone, and ignore another domain's name. */
         if (protocol->naming == OFI_NAMING_SOCKET && source->domain[0] != '\0' &&
             strcmp(info->domain_attr->name, source->domain) != 0)
             continue;
-        if (ofi_is_elsewhere(source, info))
+        if (ofi_info_is_elsewhere(source, info))
             continue;
         if (strcmp(info->fabric_attr->prov_name, protocol->provider) == 0)
             return ofi_device_choose(info);
@@ -246,8 +242,8 @@ static struct fi_info *ofi_pick(const struct na_plugin_class *na_class,
     return layered != NULL ? ofi_device_choose(layered) : NULL;
 }
 
-/* verbs offers its device's address when it was asked for one that the device does not have. */
-static bool ofi_is_elsewhere(const struct ofi_source *source, const struct fi_info *info)
+/* If the device does not have the address asked for, verbs offers the device's own instead. */
+static bool ofi_info_is_elsewhere(const struct ofi_source *source, const struct fi_info *info)
 {
     const struct sockaddr_storage any = {.ss_family = source->address.ss_family};
     struct sockaddr_storage offered = {0};
@@ -263,13 +259,11 @@ static int32_t ofi_explain_missing(const struct na_plugin_class *na_class,
                                    const struct ofi_source *source, int error)
 {
     const struct ofi_protocol *protocol = &na_class->protocol;
-    char offered[256], where[288] = "";
+    char offered[256], where[288] = "", reason[512];
 
     if (source == NULL || !ofi_offered_domain(protocol, NULL)) {
-        ofi_offered(offered, sizeof(offered));
-        OFI_LOG_ERROR("libfabric %u.%u has no provider '%s' for reliable datagrams and RMA on this "
-                      "machine; it offers: %s",
-                      FI_MAJOR(fi_version()), FI_MINOR(fi_version()), protocol->provider, offered);
+        ofi_missing_text(protocol, reason, sizeof(reason));
+        OFI_LOG_ERROR("%s", reason);
         return NA_PLUGIN_NODEV;
     }
     if (source->has_address) {
@@ -281,7 +275,7 @@ static int32_t ofi_explain_missing(const struct na_plugin_class *na_class,
     } else if (source->domain[0] != '\0') {
         (void) snprintf(where, sizeof(where), " on %s", source->domain);
     }
-    ofi_offered_places(protocol, offered, sizeof(offered));
+    ofi_offered_domains(protocol, offered, sizeof(offered));
     OFI_LOG_ERROR("provider '%s' of libfabric offers nothing%s that fits (%s); it has: %s",
                   protocol->provider, where, fi_strerror(error), offered);
     return error == FI_ENODATA ? NA_PLUGIN_NODEV : ofi_status(error);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Errors of libfabric: what its numbers mean in NA, and what cannot be closed. */
+/* Mapping libfabric's errors to NA's, and logging them. */
 
 #include "ofi.h"
 
 #include <string.h>
 
-/* Takes the positive number. */
+/* `error` is positive. */
 int32_t ofi_status(int error)
 {
     switch (error) {
@@ -52,14 +52,14 @@ int32_t ofi_status(int error)
     case FI_EREMOTEIO:
     case FI_EIO:
     case EPIPE:
-    case FI_ECANCELED: /* flushed when a connection broke: we cancel nothing at libfabric's */
+    case FI_ECANCELED: /* flushed with its connection: this plugin never calls fi_cancel() */
         return NA_PLUGIN_HOSTUNREACH;
     default:
         return NA_PLUGIN_IO_ERROR;
     }
 }
 
-/* Of a send: what says nothing better says that the peer cannot be reached. */
+/* An unspecific error of a send means that the peer cannot be reached. */
 int32_t ofi_send_status(int error)
 {
     int32_t status = ofi_status(error);

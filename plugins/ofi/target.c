@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets in which the target has a part, by the kit's engine: over connections, whose
- * libfabric ends one that meets a key which is not, or not any more, registered, with all that
- * others have under way there; and within a node. Each side's libfabric is given keys only for as
- * long as a transfer needs them.
+ * Puts and gets by the kit's engine, in which the target moves the bytes: within a node, and over
+ * tcp, where libfabric aborts a connection, with everything in progress on it, if a key is not or
+ * no longer registered. Memory is registered with libfabric only while a transfer needs it.
  *
- * Over connections the target reads the origin's memory or writes to it. A get's data and, behind
- * them, a mark are one message of libfabric's: an answer that comes without the mark came over
- * another connection than the data, which are lost then.
+ * Over tcp the target reads the origin's memory or writes to it. One fi_writemsg() writes the data
+ * of a get and, behind them, a mark. A DONE that arrives without the mark came over another
+ * connection than the data, which are lost then.
  *
- * Within a node the target copies by cross-memory attach; where the system does not let it, the
- * data travel in control records.
+ * Within a node the target copies by cross-memory attach. If the system does not permit that, the
+ * data are sent in control records.
  */
 
 #include "ofi.h"
@@ -18,14 +17,14 @@
 #include <endian.h>
 #include <string.h>
 
-/* So long may somebody else's message, a cancel or a deregistration wait for a part. */
-#define OFI_PART (UINT32_C(4) << 20)
+/* Bytes of a part: other messages, a cancel and a deregistration wait for one part at most. */
+#define OFI_PART_SIZE (UINT32_C(4) << 20)
 
-/* How a target reaches exposed memory. Little-endian. */
+/* Tells the target where the exposed memory is. Little-endian. */
 struct ofi_note {
     uint64_t key;
     uint64_t address;
-    uint64_t mark_key; /* a get: where the mark goes behind the data */
+    uint64_t mark_key; /* of a get: where the target writes `mark` behind the data */
     uint64_t mark_address;
     uint64_t mark;
 };
@@ -36,14 +35,14 @@ _Static_assert(sizeof(struct ofi_note) <= KIT_RMA_NOTE_MAX, "the note travels in
 struct ofi_exposure {
     struct fid_mr *mr;
     struct fid_mr *mark_mr;
-    uint64_t mark;     /* where the target writes it */
-    uint64_t expected; /* not to be guessed, not 0 */
+    uint64_t mark;     /* written by the target */
+    uint64_t expected; /* random, not 0 */
 };
 
 /* Private part of a move. */
 struct ofi_move {
     struct ofi_request request;
-    struct kit_link node; /* of those that libfabric works on */
+    struct kit_link node; /* in na_plugin_class.moves */
     struct kit_rma_move *move;
     struct ofi_address *address;
     uint64_t mark;
@@ -76,25 +75,24 @@ static const struct kit_rma_ops ofi_rma_ops = {
     .transfer_done = kit_remote_transfer_done,
 };
 
-/* Nothing where the fabric's own reads and writes do. */
+/* Does nothing where transfers are the provider's own reads and writes (rma.c). */
 int32_t ofi_target_open(struct na_plugin_class *na_class)
 {
     const struct kit_rma_config config = {
         .ops = &ofi_rma_ops,
         .plugin = OFI_PLUGIN_NAME,
         .regions = &na_class->regions,
-        .part_size = OFI_PART,
+        .part_size = OFI_PART_SIZE,
         .transfer_private = sizeof(struct ofi_move) > sizeof(struct ofi_exposure)
                                 ? sizeof(struct ofi_move)
                                 : sizeof(struct ofi_exposure),
     };
 
-    if (!na_class->is_connected && !na_class->is_within_node)
+    if (!na_class->is_target_driven && !na_class->uses_attach)
         return NA_PLUGIN_SUCCESS;
     return kit_remote_open(&na_class->base, &config);
 }
 
-/* libfabric is done with a move. */
 void ofi_move_done(struct na_plugin_class *na_class, struct ofi_request *request, int32_t status)
 {
     struct ofi_move *priv = (struct ofi_move *) (void *) request;
@@ -105,7 +103,7 @@ void ofi_move_done(struct na_plugin_class *na_class, struct ofi_request *request
     ofi_address_drop_request(na_class, address);
 }
 
-/* Whether libfabric works on moves, of one peer and of one region, or with NULL of any. */
+/* Whether moves are posted for an address and a region; NULL stands for any. */
 bool ofi_target_is_busy(const struct na_plugin_class *na_class, const struct ofi_address *address,
                         const struct kit_region *region)
 {
@@ -126,7 +124,7 @@ static enum kit_rma_mover ofi_mover(void *owner, const struct kit_rma_request *r
     const struct na_plugin_class *na_class = owner;
     const struct ofi_peer *peer = ((const struct kit_peer *) request->peer)->priv;
 
-    if (na_class->is_connected)
+    if (na_class->is_target_driven)
         return KIT_RMA_ONE_SIDED;
     return peer->is_unattachable ? KIT_RMA_INLINE : KIT_RMA_ATTACH;
 }
@@ -136,7 +134,7 @@ static int32_t ofi_process(void *owner, void *peer, uint32_t *pid_p)
     const struct na_plugin_class *na_class = owner;
     uint64_t incarnation;
 
-    return na_class->is_within_node && kit_peer_process(peer, pid_p, &incarnation)
+    return na_class->uses_attach && kit_peer_process(peer, pid_p, &incarnation)
                ? NA_PLUGIN_SUCCESS
                : NA_PLUGIN_OPNOTSUPPORTED;
 }
@@ -154,7 +152,7 @@ static void ofi_attach_refused(void *owner, void *peer)
     priv->is_unattachable = true;
 }
 
-/* The region of the fabric is for the whole transfer, the mark for a part. */
+/* Memory is registered once for the whole transfer; each part has another mark. */
 static int32_t ofi_expose(void *owner, struct kit_rma_exposure *exposure, void *note,
                           uint32_t *note_size)
 {
@@ -228,7 +226,7 @@ static int32_t ofi_move(void *owner, struct kit_rma_move *move)
     ssize_t ret;
 
     priv->address = ((struct ofi_peer *) peer->priv)->address;
-    if (!na_class->is_connected || move->note_size != sizeof(note))
+    if (!na_class->is_target_driven || move->note_size != sizeof(note))
         return NA_PLUGIN_PROTOCOL_ERROR;
     if (na_class->endpoint == NULL || priv->address == NULL)
         return NA_PLUGIN_HOSTUNREACH;
@@ -250,7 +248,7 @@ static int32_t ofi_move(void *owner, struct kit_rma_move *move)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* A get's data and its mark leave as one: the mark proves that the data came. */
+/* The data of a get and the mark are one write: a mark that arrived proves that the data did. */
 static ssize_t ofi_move_issue(struct na_plugin_class *na_class, struct ofi_move *priv,
                               const struct ofi_note *note)
 {

@@ -1,38 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections over TCP that were accepted and have not asked for anything. The tcp provider keeps
- * them for as long as the other side does, and has no call for them. They are in the epoll set that
- * its listening socket is in, which the set of our own queue leads to, and the system tells what is
- * in a set. We disconnect them, which is to it as if the other side had gone. A set that
- * is not built like that is left alone.
+ * Accepted TCP connections on which nothing was received. The tcp provider keeps them for as long
+ * as the remote side does, and has no call to close them. They are in the epoll set of its
+ * listening socket, which is in the set below the completion queue's descriptor; /proc lists what a
+ * set has. They are disconnected here, and the provider sees a connection that the remote side has
+ * closed. If no such set is found, this file does nothing.
  */
 
 #include "ofi.h"
 
 #include <netinet/tcp.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 
-#define OFI_UNIDENTIFIED_SHARE 4u /* of the descriptors that a process may have: a quarter */
-#define OFI_UNIDENTIFIED_LEAST 8u
-#define OFI_UNIDENTIFIED_SEEN  1024u /* in one go */
-#define OFI_LOOK_NS            UINT64_C(100000000)
-#define OFI_CLEAR_NS           UINT64_C(200000000)
+#define OFI_UNIDENTIFIED_SHARE    4u /* a quarter of the process's descriptors */
+#define OFI_UNIDENTIFIED_MIN      8u
+#define OFI_UNIDENTIFIED_READ_MAX 1024u /* in one go */
+#define OFI_CHECK_NS              UINT64_C(100000000)
+#define OFI_DISCONNECT_NS         UINT64_C(200000000)
 
 struct ofi_silent {
     int fd;
-    uint32_t state; /* TCP_CLOSE: the provider is about to see its end */
+    uint32_t state; /* TCP_CLOSE: disconnected, and not closed by the provider yet */
     uint32_t silent_ms;
 };
 
-static bool ofi_set_is_listening(FILE *set, const struct na_plugin_class *na_class);
+static bool ofi_epoll_set_is_listening(FILE *set, const struct na_plugin_class *na_class);
 static bool ofi_socket_is_ours(const struct na_plugin_class *na_class, int fd, bool *is_listener_p);
 static void ofi_disconnect(int fd);
 static uint32_t ofi_unidentified_read(struct na_plugin_class *na_class, struct ofi_silent *silent);
 static void ofi_oldest_close(struct ofi_silent *silent, uint32_t count);
 static uint32_t ofi_unidentified_limit(void);
 
-/* Finds the set, once an endpoint is open. It stays open: later there may be no descriptor. */
+/* Finds the set of an open endpoint. The file stays open: later there may be no descriptor left. */
 void ofi_unidentified_open(struct na_plugin_class *na_class)
 {
     struct sockaddr_storage own = {0};
@@ -45,13 +44,13 @@ void ofi_unidentified_open(struct na_plugin_class *na_class)
         fi_getname(&na_class->endpoint->fid, &own, &size) != 0)
         return;
     na_class->own_port = ofi_socket_port(&own);
-    outer = ofi_set_open(na_class->wait_fd);
+    outer = ofi_epoll_set_open(na_class->wait_fd);
     if (outer == NULL)
         return;
-    while (na_class->unidentified == NULL && ofi_set_next(outer, &fd)) {
-        FILE *set = ofi_set_open(fd);
+    while (na_class->unidentified == NULL && ofi_epoll_set_next(outer, &fd)) {
+        FILE *set = ofi_epoll_set_open(fd);
 
-        if (set != NULL && ofi_set_is_listening(set, na_class))
+        if (set != NULL && ofi_epoll_set_is_listening(set, na_class))
             na_class->unidentified = set;
         else if (set != NULL)
             (void) fclose(set);
@@ -67,19 +66,19 @@ void ofi_unidentified_close(struct na_plugin_class *na_class)
     na_class->listen_fd = -1;
 }
 
-/* Ends those that are silent for long, and the oldest of too many. */
-void ofi_unidentified_look(struct na_plugin_class *na_class)
+/* Disconnects those that have been silent for too long, and the longest silent of too many. */
+void ofi_unidentified_check(struct na_plugin_class *na_class)
 {
-    struct ofi_silent silent[OFI_UNIDENTIFIED_SEEN];
+    struct ofi_silent silent[OFI_UNIDENTIFIED_READ_MAX];
     uint32_t count, left, limit;
     uint64_t now;
 
     if (na_class->unidentified == NULL)
         return;
     now = kit_host->clock_ns();
-    if (now - na_class->unidentified_seen < OFI_LOOK_NS && !na_class->is_short)
+    if (now - na_class->unidentified_checked_at < OFI_CHECK_NS && !na_class->is_out_of_fds)
         return;
-    na_class->unidentified_seen = now;
+    na_class->unidentified_checked_at = now;
     left = count = ofi_unidentified_read(na_class, silent);
     for (uint32_t i = 0; i < count; i++) {
         if (silent[i].state != TCP_CLOSE && silent[i].silent_ms <= na_class->unidentified_ms)
@@ -89,25 +88,25 @@ void ofi_unidentified_look(struct na_plugin_class *na_class)
         silent[i].fd = -1;
         left--;
     }
-    limit = na_class->is_short ? left / 2 : ofi_unidentified_limit();
-    if (left > limit && !na_class->is_unidentified_told)
+    limit = na_class->is_out_of_fds ? left / 2 : ofi_unidentified_limit();
+    if (left > limit && !na_class->is_unidentified_logged)
         OFI_LOG_WARNING("%u connections that have not introduced themselves, which is too many: "
                         "the oldest are closed; let only trusted networks reach %s, or raise the "
                         "limit of descriptors (ulimit -n)",
                         left, na_class->name);
-    na_class->is_unidentified_told |= left > limit;
+    na_class->is_unidentified_logged |= left > limit;
     for (; left > limit; left--)
         ofi_oldest_close(silent, count);
 }
 
 /*
- * All of them, and nobody comes any more: the endpoint is about to be closed, which would leave
- * them open for ever.
+ * Stops listening and disconnects all of them: the endpoint is about to be closed, which would
+ * leave them open for ever.
  */
 void ofi_unidentified_end(struct na_plugin_class *na_class)
 {
-    const uint64_t end = kit_host->clock_ns() + OFI_CLEAR_NS;
-    struct ofi_silent silent[OFI_UNIDENTIFIED_SEEN];
+    const uint64_t end = kit_host->clock_ns() + OFI_DISCONNECT_NS;
+    struct ofi_silent silent[OFI_UNIDENTIFIED_READ_MAX];
     bool is_listener;
     uint32_t count;
     int fd;
@@ -115,7 +114,7 @@ void ofi_unidentified_end(struct na_plugin_class *na_class)
     if (na_class->unidentified == NULL)
         return;
     rewind(na_class->unidentified);
-    while (ofi_set_next(na_class->unidentified, &fd)) {
+    while (ofi_epoll_set_next(na_class->unidentified, &fd)) {
         if (!ofi_socket_is_ours(na_class, fd, &is_listener) || !is_listener)
             continue;
         (void) shutdown(fd, SHUT_RDWR);
@@ -130,18 +129,18 @@ void ofi_unidentified_end(struct na_plugin_class *na_class)
     } while (count != 0 && kit_host->clock_ns() < end);
 }
 
-static bool ofi_set_is_listening(FILE *set, const struct na_plugin_class *na_class)
+static bool ofi_epoll_set_is_listening(FILE *set, const struct na_plugin_class *na_class)
 {
     bool is_listener;
     int fd;
 
-    while (ofi_set_next(set, &fd))
+    while (ofi_epoll_set_next(set, &fd))
         if (ofi_socket_is_ours(na_class, fd, &is_listener) && is_listener)
             return true;
     return false;
 }
 
-/* Not a shutdown(): reading would give 0 then, and the provider asks what errno is. */
+/* After a shutdown() a read would return 0, for which the provider reads errno (queue.c). */
 static void ofi_disconnect(int fd)
 {
     const struct sockaddr none = {.sa_family = AF_UNSPEC};
@@ -149,7 +148,7 @@ static void ofi_disconnect(int fd)
     (void) connect(fd, &none, sizeof(none));
 }
 
-/* The socket that listens at our port, or one that was accepted from it. */
+/* Whether the socket listens at the endpoint's port, or was accepted from there. */
 static bool ofi_socket_is_ours(const struct na_plugin_class *na_class, int fd, bool *is_listener_p)
 {
     struct sockaddr_storage own = {0};
@@ -171,7 +170,7 @@ static uint32_t ofi_unidentified_read(struct na_plugin_class *na_class, struct o
     int fd;
 
     rewind(na_class->unidentified);
-    while (count < OFI_UNIDENTIFIED_SEEN && ofi_set_next(na_class->unidentified, &fd)) {
+    while (count < OFI_UNIDENTIFIED_READ_MAX && ofi_epoll_set_next(na_class->unidentified, &fd)) {
         struct tcp_info info = {0};
         socklen_t size = sizeof(info);
 
@@ -205,7 +204,7 @@ static uint32_t ofi_unidentified_limit(void)
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return UINT32_MAX;
     share = limit.rlim_cur / OFI_UNIDENTIFIED_SHARE;
-    return share < OFI_UNIDENTIFIED_LEAST ? OFI_UNIDENTIFIED_LEAST
-           : share > UINT32_MAX           ? UINT32_MAX
-                                          : (uint32_t) share;
+    return share < OFI_UNIDENTIFIED_MIN ? OFI_UNIDENTIFIED_MIN
+           : share > UINT32_MAX         ? UINT32_MAX
+                                        : (uint32_t) share;
 }
