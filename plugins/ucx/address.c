@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names: a listening endpoint's is the address of its socket; one that does not listen has a name
- * that nobody else has.
+ * Names of endpoints: the address of the listening socket, or a random name if the endpoint does
+ * not listen.
  */
 
 #include "ucx.h"
@@ -28,8 +28,8 @@ static bool address_is_equal(const struct sockaddr *a, const struct sockaddr_sto
 static const char *address_of_string(const char *string);
 
 /*
- * Takes our name, and listens there if we do. `device` is the interface that was asked for by that,
- * else empty: what listens at an address of an interface is to be reached through it.
+ * Chooses the endpoint's name, and listens at it if the class does. Returns in `device` the
+ * interface that has the address, empty for none: UCX is to be reached through that interface.
  */
 int32_t ucx_name_listen(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                         char *device, size_t device_size)
@@ -94,7 +94,7 @@ static int32_t address_listen(struct na_plugin_class *na_class,
         UCX_LOG_ERROR("no socket to listen with: %s", strerror(errno));
         return NA_PLUGIN_NOMEM;
     }
-    /* A predecessor's closed connections do not keep the port. */
+    /* Closed connections of an earlier process do not keep the port. */
     (void) setsockopt(na_class->listen_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     if (bind(na_class->listen_fd, (const struct sockaddr *) address,
              kit_location_length(address)) != 0 ||
@@ -132,8 +132,8 @@ static int32_t address_draw_name(struct na_plugin_class *na_class)
 }
 
 /*
- * The interface that has the address; empty when none has. UCX does not see it before its carrier
- * is there, a moment after it was set up: that moment is waited for.
+ * Finds the interface that has the address; empty if none has. UCX finds an interface only when its
+ * carrier is up, which takes a moment after it was configured, so this waits for the carrier.
  */
 static void address_interface(const struct sockaddr_storage *address, char *device, size_t size)
 {
@@ -144,7 +144,7 @@ static void address_interface(const struct sockaddr_storage *address, char *devi
     }
 }
 
-/* False: there is one, but it does not run. */
+/* False if the interface exists, but is not running yet. */
 static bool address_interface_find(const struct sockaddr_storage *address, char *device,
                                    size_t size)
 {
@@ -178,7 +178,7 @@ static bool address_is_equal(const struct sockaddr *a, const struct sockaddr_sto
                   sizeof(struct in6_addr)) == 0;
 }
 
-/* What follows "://"; NULL when what precedes it is not ours. */
+/* Returns the part behind "://", or NULL if the protocol in front is not one of this plugin. */
 static const char *address_of_string(const char *string)
 {
     const char *separator = strstr(string, "://");

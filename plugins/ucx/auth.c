@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether the process at the other end of a socket has the same key, before anything that it sends
- * reaches UCX. It is the exchange of kit_auth.h: who is called begins with a share under each of
- * its keys, the caller's hello has another share and, for each of those, a code that proves its
- * key; the hello that answers has a code that proves that of the called one, in the place of the
- * share that fitted. Each code is of all of its message, under keys in which the challenge and the
- * caller's hello went. A caller has one share, under one of its keys, so that it tests one word
- * against each key of the called one; if that is refused, it calls again with its other key.
+ * Authentication of the peer on a channel, before UCX sees anything that it sent. It is the
+ * exchange of kit_auth.h. The listener's challenge has a share for each of its keys. The caller's
+ * HELLO has one share and, for each share of the challenge, a code that proves the caller's key.
+ * The listener's HELLO has a code that proves its key, at the index of the share that matched. Each
+ * code covers its whole message, under keys derived from the challenge and the caller's HELLO. A
+ * caller uses one of its keys, so a connection tests one guess against each of the listener's keys;
+ * if it is refused, the caller connects again with its second key.
  */
 
 #include "ucx.h"
@@ -18,12 +18,12 @@
 #define AUTH_HAS_KEY 0x01u
 #define AUTH_CODES   (KIT_SECRETS * KIT_AUTH_CODE)
 
-/* What the called one says first; little-endian. */
+/* The listener sends it first. Little-endian. */
 struct auth_challenge {
     uint32_t magic;
     uint16_t version;
     uint16_t flags;
-    uint8_t share[KIT_SECRETS][KIT_AUTH_SHARE]; /* 0 where there is no key */
+    uint8_t share[KIT_SECRETS][KIT_AUTH_SHARE]; /* zeroes without a key */
 };
 
 _Static_assert(sizeof(struct auth_challenge) == UCX_CHALLENGE, "layout of the wire");
@@ -36,7 +36,7 @@ static bool share_is_given(const struct ucx_channel *channel, uint32_t index);
 static void code_make(uint8_t code[KIT_AUTH_CODE], const uint8_t key[KIT_AUTH_KEY], uint8_t *data,
                       uint32_t size);
 
-/* NA_PLUGIN_SUCCESS, or as kit_auth_secret_open(). */
+/* Returns the status of kit_auth_secret_open(). */
 int32_t ucx_auth_setup(struct na_plugin_class *na_class, const struct na_plugin_init *init)
 {
     int32_t ret = kit_auth_secret_open("ucx", init->auth_key, &na_class->secret);
@@ -46,7 +46,7 @@ int32_t ucx_auth_setup(struct na_plugin_class *na_class, const struct na_plugin_
     return ret;
 }
 
-/* For somebody who calls. */
+/* Writes the challenge for a caller. */
 void ucx_auth_challenge(struct ucx_channel *channel, uint8_t bytes[UCX_CHALLENGE])
 {
     const struct na_plugin_class *na_class = channel->na_class;
@@ -64,11 +64,11 @@ void ucx_auth_challenge(struct ucx_channel *channel, uint8_t bytes[UCX_CHALLENGE
     memcpy(channel->auth.challenge, bytes, UCX_CHALLENGE);
 }
 
-/* Of the one that we call. NULL: all is well. */
+/* Reads the listener's challenge. Returns NULL, or what is wrong with it. */
 const char *ucx_auth_challenged(struct ucx_channel *channel, const uint8_t bytes[UCX_CHALLENGE])
 {
     const struct na_plugin_class *na_class = channel->na_class;
-    const struct kit_auth_secret *secret = secret_of(na_class, channel->link->has_turned);
+    const struct kit_auth_secret *secret = secret_of(na_class, channel->link->has_second_key);
     struct auth_challenge challenge;
     bool has_key;
 
@@ -90,7 +90,7 @@ const char *ucx_auth_challenged(struct ucx_channel *channel, const uint8_t bytes
     return NULL;
 }
 
-/* Our hello. False when the one that we called sent no share. */
+/* Adds share and codes to this side's HELLO. False if the listener's challenge had no share. */
 bool ucx_auth_sign(struct ucx_channel *channel, uint8_t *data, uint32_t size)
 {
     struct ucx_auth *auth = &channel->auth;
@@ -111,7 +111,7 @@ bool ucx_auth_sign(struct ucx_channel *channel, uint8_t *data, uint32_t size)
     return !channel->is_dialed || auth->proven != 0;
 }
 
-/* NULL: it has one of our keys, or none as we have none. */
+/* Checks the codes in the peer's HELLO. Returns NULL if one is right, or neither side has a key. */
 const char *ucx_auth_check(struct ucx_channel *channel, uint8_t *data, uint32_t size)
 {
     static const uint8_t none[AUTH_CODES];
@@ -123,20 +123,20 @@ const char *ucx_auth_check(struct ucx_channel *channel, uint8_t *data, uint32_t 
     else
         is_good = memcmp(data + UCX_HELLO_CODES, none, sizeof(none)) == 0;
     if (channel->is_dialed)
-        ucx_auth_wipe(channel); /* nothing more is checked */
+        ucx_auth_wipe(channel); /* no further message is checked */
     if (is_good)
         return NULL;
     channel->failure = NA_PLUGIN_PERMISSION;
     return "its key (auth_key) is not ours";
 }
 
-/* Whether one that refuses our first key is to be called with the second. */
-bool ucx_auth_turn(struct ucx_link *link)
+/* After a refusal: true if the peer is to be dialed again with the second key. */
+bool ucx_auth_use_second_key(struct ucx_link *link)
 {
-    if (link->na_class->secret_also == NULL || link->has_turned ||
+    if (link->na_class->secret_also == NULL || link->has_second_key ||
         link->phase != UCX_LINK_DIALING || link->is_met)
         return false;
-    link->has_turned = true;
+    link->has_second_key = true;
     link->has_claim = false;
     return true;
 }
@@ -146,7 +146,6 @@ void ucx_auth_wipe(struct ucx_channel *channel)
     kit_auth_wipe(&channel->auth, sizeof(channel->auth));
 }
 
-/* Our keys in their order. NULL: there is no such one. */
 static const struct kit_auth_secret *secret_of(const struct na_plugin_class *na_class,
                                                uint32_t index)
 {
@@ -154,8 +153,8 @@ static const struct kit_auth_secret *secret_of(const struct na_plugin_class *na_
 }
 
 /*
- * Of the caller's hello, whose codes are left out, for each share of the called one. The bits of
- * those that came of it: what came may be no share.
+ * Derives the keys for each share of the challenge, from the challenge and the caller's HELLO
+ * without its codes. Returns a bit for each success, because a peer may send an invalid share.
  */
 static uint32_t keys_make(struct ucx_channel *channel, const uint8_t *hello, uint32_t size)
 {
@@ -179,7 +178,7 @@ static uint32_t keys_make(struct ucx_channel *channel, const uint8_t *hello, uin
     return made;
 }
 
-/* Whether one of the codes is right; which are is kept. */
+/* Whether one of the codes is right. Sets auth.proven to the bits of those that are. */
 static bool codes_check(struct ucx_channel *channel, uint8_t *data, uint32_t size)
 {
     struct ucx_auth *auth = &channel->auth;
@@ -206,7 +205,7 @@ static bool share_is_given(const struct ucx_channel *channel, uint32_t index)
                   sizeof(none)) != 0;
 }
 
-/* The codes' own place counts as zeroes. */
+/* The code covers the message with zeroes in place of the codes. */
 static void code_make(uint8_t code[KIT_AUTH_CODE], const uint8_t key[KIT_AUTH_KEY], uint8_t *data,
                       uint32_t size)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How endpoints introduce themselves on the sockets of socket.c, none of which ever blocks, and
- * what happens to links by what is read there.
+ * The HELLOs on the sockets of socket.c, none of which blocks, and the links that they make, match
+ * and replace.
  */
 
 #include "ucx.h"
@@ -15,43 +15,44 @@
 #include <unistd.h>
 
 #define CHANNEL_EVENTS    64
-#define CHANNEL_QUIET_NS  UINT64_C(10000000000) /* between complaints about descriptors */
-#define CHANNEL_SILENT_NS UINT64_C(100000000)   /* after so long a silent caller gives its place */
+#define CHANNEL_QUIET_NS  UINT64_C(10000000000) /* between log lines about descriptors */
+#define CHANNEL_SILENT_NS UINT64_C(100000000)   /* then a silent caller may be closed for another */
 
-static void channels_answer(struct ucx_link *link);
+static void channels_send_hellos(struct ucx_link *link);
 static int32_t channel_connect(struct ucx_channel *channel, const struct sockaddr_storage *address);
-static bool strangers_have_place(struct na_plugin_class *na_class, int listen_fd);
-static bool stranger_gives_place(struct na_plugin_class *na_class);
+static bool unidentified_have_room(struct na_plugin_class *na_class, int listen_fd);
+static bool unidentified_make_room(struct na_plugin_class *na_class);
 static void channels_refused(struct na_plugin_class *na_class);
 static void channels_accept(struct na_plugin_class *na_class, int listen_fd);
 static bool channel_challenge(struct ucx_channel *channel);
 static void channels_expire(struct na_plugin_class *na_class);
 static void channel_event(struct ucx_channel *channel, uint32_t events);
 static void channel_connected(struct ucx_channel *channel);
-static bool channel_say_hello(struct ucx_channel *channel);
+static bool channel_send_hello(struct ucx_channel *channel);
 static void channel_write(struct ucx_channel *channel);
 static void channel_read(struct ucx_channel *channel);
-static void channel_take(struct ucx_channel *channel);
+static void channel_part_received(struct ucx_channel *channel);
 static void channel_refused(struct ucx_channel *channel);
 static void channel_met(struct ucx_channel *channel);
-static bool channel_has_to_wait(const struct ucx_channel *channel, const struct ucx_hello *hello);
-static const char *channel_hold(struct ucx_channel *channel, const struct ucx_hello *hello);
-static void channels_release(struct na_plugin_class *na_class);
-static const char *channel_introduce(struct ucx_channel *channel, const struct ucx_hello *hello);
+static bool channel_must_defer(const struct ucx_channel *channel, const struct ucx_hello *hello);
+static const char *channel_defer(struct ucx_channel *channel, const struct ucx_hello *hello);
+static void channels_resume(struct na_plugin_class *na_class);
+static const char *channel_accept_hello(struct ucx_channel *channel, const struct ucx_hello *hello);
 static bool channel_has_descriptors(const struct ucx_channel *channel);
 static const char *channel_check(struct ucx_channel *channel, uint8_t *data,
                                  struct ucx_hello *hello);
 static struct ucx_link *channel_link(const struct ucx_channel *channel,
                                      const struct ucx_hello *hello);
-static bool channel_is_taken(const struct ucx_channel *channel, const struct ucx_hello *hello);
+static bool channel_worker_is_taken(const struct ucx_channel *channel,
+                                    const struct ucx_hello *hello);
 static struct ucx_link *channel_match(struct ucx_channel *channel, const struct ucx_hello *hello);
-static bool link_is_of(const struct ucx_link *link, const struct ucx_hello *hello);
+static bool link_matches(const struct ucx_link *link, const struct ucx_hello *hello);
 static bool link_is_alive(const struct ucx_link *link);
 static void channel_malformed(struct ucx_channel *channel, const char *reason);
-static const char *channel_end(const struct ucx_channel *channel, int error);
+static const char *channel_end_reason(const struct ucx_channel *channel, int error);
 static void channel_failed(struct ucx_channel *channel, const char *reason);
 
-/* Begins to connect to the link's name, which is an address of a socket. */
+/* Begins to connect to the link's name, which is host:port. */
 int32_t ucx_channel_dial(struct ucx_link *link)
 {
     char reason[KIT_LOCATION_REASON_MAX] = "";
@@ -74,7 +75,7 @@ int32_t ucx_channel_dial(struct ucx_link *link)
                       link->name, strerror(errno));
         return NA_PLUGIN_NOMEM;
     }
-    if (!link->has_turned &&
+    if (!link->has_second_key &&
         (!ucx_descriptors_take(link->na_class, 1) || !ucx_descriptors_take_peer(link->na_class))) {
         UCX_LOG_ERROR("no descriptors are left for %s; raise the limit (ulimit -n)", link->name);
         (void) close(fd);
@@ -92,7 +93,6 @@ int32_t ucx_channel_dial(struct ucx_link *link)
     return ret;
 }
 
-/* What happened at the sockets. */
 void ucx_channels_progress(struct na_plugin_class *na_class)
 {
     struct epoll_event events[CHANNEL_EVENTS];
@@ -107,20 +107,20 @@ void ucx_channels_progress(struct na_plugin_class *na_class)
             channel_event(what, events[i].events);
     }
     if (kit_unlikely(na_class->held_calls != 0))
-        channels_release(na_class);
+        channels_resume(na_class);
     if (kit_unlikely(!kit_list_empty(&na_class->unidentified)))
         channels_expire(na_class);
     if (kit_unlikely(!kit_list_empty(&na_class->closing)))
         ucx_channels_reclaim(na_class);
 }
 
-/* Answers on links that were joined, and goes on with those that end. */
+/* Acts on scheduled links: sends HELLOs on those that are wired up, and ends those that failed. */
 void ucx_links_progress(struct na_plugin_class *na_class)
 {
     struct kit_link *node, *next;
 
-    for (node = na_class->trouble.next; node != &na_class->trouble; node = next) {
-        struct ucx_link *link = kit_container(node, struct ucx_link, trouble);
+    for (node = na_class->scheduled.next; node != &na_class->scheduled; node = next) {
+        struct ucx_link *link = kit_container(node, struct ucx_link, scheduled);
 
         next = node->next;
         if (link->phase != UCX_LINK_READY || link->is_failing) {
@@ -128,16 +128,16 @@ void ucx_links_progress(struct na_plugin_class *na_class)
             continue;
         }
         if (link->is_data_broken)
-            ucx_end_close(&link->data, link, true);
-        if (ucx_end_is_closed(&link->data))
-            kit_list_remove(&link->trouble);
-        if (link->is_joined)
-            channels_answer(link);
+            ucx_endpoint_close(&link->data, link, true);
+        if (ucx_endpoint_is_closed(&link->data))
+            kit_list_remove(&link->scheduled);
+        if (link->is_wired_up)
+            channels_send_hellos(link);
     }
 }
 
-/* Introduces us to who has called on them. */
-static void channels_answer(struct ucx_link *link)
+/* Sends this side's HELLO to the callers on a link. */
+static void channels_send_hellos(struct ucx_link *link)
 {
     struct kit_link *node, *next;
 
@@ -148,7 +148,7 @@ static void channels_answer(struct ucx_link *link)
         if (!channel->is_met || channel->is_dialed || channel->is_sent)
             continue;
         channel->is_sent = true;
-        if (!channel_say_hello(channel))
+        if (!channel_send_hello(channel))
             channel_failed(channel, "no memory to introduce us");
     }
 }
@@ -167,31 +167,31 @@ static int32_t channel_connect(struct ucx_channel *channel, const struct sockadd
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Whether one more caller is accepted now. Those that are not wait in the system's queue. */
-static bool strangers_have_place(struct na_plugin_class *na_class, int listen_fd)
+/* Whether one more caller is accepted. Others wait in the listening socket's backlog. */
+static bool unidentified_have_room(struct na_plugin_class *na_class, int listen_fd)
 {
     struct pollfd listener = {.fd = listen_fd, .events = POLLIN};
-    const uint32_t limit = ucx_descriptors_of_strangers();
+    const uint32_t limit = ucx_descriptors_for_unidentified();
     uint32_t count = 0;
 
     for (struct kit_link *node = na_class->unidentified.next;
          node != &na_class->unidentified && count < limit; node = node->next)
         count++;
-    return count < limit || (poll(&listener, 1, 0) == 1 && stranger_gives_place(na_class));
+    return count < limit || (poll(&listener, 1, 0) == 1 && unidentified_make_room(na_class));
 }
 
 /*
- * The one that has kept silent for the longest time, if that was long. One that is held has said
- * all that it has to say, and is last to go.
+ * Closes the unidentified channel that was accepted first, if it has been silent for long. Channels
+ * with a deferred HELLO are closed last.
  */
-static bool stranger_gives_place(struct na_plugin_class *na_class)
+static bool unidentified_make_room(struct na_plugin_class *na_class)
 {
     struct kit_link *node = na_class->unidentified.next;
     struct ucx_channel *channel;
     uint8_t byte;
 
     while (node != &na_class->unidentified &&
-           kit_container(node, struct ucx_channel, node)->held != NULL)
+           kit_container(node, struct ucx_channel, node)->deferred != NULL)
         node = node->next;
     if (node == &na_class->unidentified)
         node = na_class->unidentified.next;
@@ -208,23 +208,23 @@ static void channels_refused(struct na_plugin_class *na_class)
 {
     uint64_t now = kit_host->clock_ns();
 
-    if (now < na_class->quiet_until)
+    if (now < na_class->descriptors_logged_until)
         return;
-    na_class->quiet_until = now + CHANNEL_QUIET_NS;
+    na_class->descriptors_logged_until = now + CHANNEL_QUIET_NS;
     UCX_LOG_ERROR("no descriptors are left for more peers, who are turned away; raise the limit "
                   "(ulimit -n)");
 }
 
 static void channels_accept(struct na_plugin_class *na_class, int listen_fd)
 {
-    while (strangers_have_place(na_class, listen_fd)) {
+    while (unidentified_have_room(na_class, listen_fd)) {
         int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         struct ucx_channel *channel;
 
         if (fd < 0)
             return;
-        /* The descriptor that a caller gave back is this one's. */
-        if (!ucx_descriptors_take(na_class, 1) && !stranger_gives_place(na_class)) {
+        /* The descriptor of a closed caller makes room for this one. */
+        if (!ucx_descriptors_take(na_class, 1) && !unidentified_make_room(na_class)) {
             channels_refused(na_class);
             (void) close(fd);
             continue;
@@ -244,7 +244,7 @@ static void channels_accept(struct na_plugin_class *na_class, int listen_fd)
     }
 }
 
-/* There is room for so few bytes in a new socket. */
+/* Never short: a new socket's send buffer has room for the challenge. */
 static bool channel_challenge(struct ucx_channel *channel)
 {
     uint8_t bytes[UCX_CHALLENGE];
@@ -254,7 +254,7 @@ static bool channel_challenge(struct ucx_channel *channel)
            (ssize_t) sizeof(bytes);
 }
 
-/* Callers that never say who they are. */
+/* Closes callers that have not sent a HELLO in time. */
 static void channels_expire(struct na_plugin_class *na_class)
 {
     uint64_t now = kit_host->clock_ns();
@@ -264,7 +264,7 @@ static void channels_expire(struct na_plugin_class *na_class)
         struct ucx_channel *channel = kit_container(node, struct ucx_channel, node);
 
         next = node->next;
-        if (channel->held == NULL && now >= channel->deadline)
+        if (channel->deferred == NULL && now >= channel->deadline)
             channel_failed(channel, "it did not introduce itself in time");
     }
 }
@@ -298,12 +298,12 @@ static void channel_connected(struct ucx_channel *channel)
         channel_failed(channel, strerror(error));
         return;
     }
-    channel->is_connecting = false; /* it says something first */
+    channel->is_connecting = false; /* the listener sends first */
     if (!ucx_channel_watch(channel, EPOLL_CTL_MOD, EPOLLIN))
         channel_failed(channel, "its socket cannot be watched");
 }
 
-static bool channel_say_hello(struct ucx_channel *channel)
+static bool channel_send_hello(struct ucx_channel *channel)
 {
     channel->out = ucx_hello_write(channel->link, &channel->out_size);
     if (channel->out == NULL || !ucx_auth_sign(channel, channel->out, channel->out_size))
@@ -359,11 +359,11 @@ static void channel_read(struct ucx_channel *channel)
         if (size < 0 && errno == EAGAIN)
             return;
         if (size <= 0) {
-            channel_failed(channel, channel_end(channel, size == 0 ? 0 : errno));
+            channel_failed(channel, channel_end_reason(channel, size == 0 ? 0 : errno));
             return;
         }
-        if (is_met && rest == UCX_GOODBYE && channel->link != NULL) {
-            channel->link->has_goodbye = true;
+        if (is_met && rest == UCX_BYE && channel->link != NULL) {
+            channel->link->has_bye = true;
             continue;
         }
         if (is_met) {
@@ -372,12 +372,12 @@ static void channel_read(struct ucx_channel *channel)
         }
         channel->in_done += (uint32_t) size;
         if (channel->in_done == channel->in_size)
-            channel_take(channel);
+            channel_part_received(channel);
     }
 }
 
-/* A part that was waited for is there: the challenge, the head of the hello, or all of it. */
-static void channel_take(struct ucx_channel *channel)
+/* The next part was received: the challenge, the head of the HELLO, or all of it. */
+static void channel_part_received(struct ucx_channel *channel)
 {
     const char *complaint = NULL;
 
@@ -388,7 +388,7 @@ static void channel_take(struct ucx_channel *channel)
             channel_failed(channel, complaint);
             return;
         }
-        if (complaint == NULL && !channel_say_hello(channel))
+        if (complaint == NULL && !channel_send_hello(channel))
             complaint = "it sent no share of the key, or memory is missing";
         channel->in_done = 0;
         channel->in_size = UCX_HELLO_HEAD;
@@ -407,13 +407,13 @@ static void channel_take(struct ucx_channel *channel)
         channel_malformed(channel, complaint);
 }
 
-/* With two keys the one that we called may have the other one: it is called again. */
+/* The listener refused the key. If the class has two, it dials again with the second one. */
 static void channel_refused(struct ucx_channel *channel)
 {
     struct ucx_link *link = channel->link;
     int32_t ret;
 
-    if (!ucx_auth_turn(link)) {
+    if (!ucx_auth_use_second_key(link)) {
         channel->failure = NA_PLUGIN_PERMISSION;
         channel_failed(channel, "our key (auth_key) is not its key");
         return;
@@ -424,7 +424,7 @@ static void channel_refused(struct ucx_channel *channel)
         ucx_link_fail(link, ret, "it cannot be connected to again");
 }
 
-/* The other side's hello is complete. */
+/* The peer's HELLO is complete. */
 static void channel_met(struct ucx_channel *channel)
 {
     uint8_t *data = channel->in;
@@ -432,12 +432,12 @@ static void channel_met(struct ucx_channel *channel)
     const char *complaint = channel_check(channel, data, &hello);
 
     channel->is_met = true;
-    if (complaint == NULL && channel_has_to_wait(channel, &hello)) {
-        complaint = channel_hold(channel, &hello);
+    if (complaint == NULL && channel_must_defer(channel, &hello)) {
+        complaint = channel_defer(channel, &hello);
     } else {
         channel->in = NULL;
         if (complaint == NULL)
-            complaint = channel_introduce(channel, &hello);
+            complaint = channel_accept_hello(channel, &hello);
         kit_host->mem_free(data);
     }
     if (complaint != NULL && channel->fd >= 0)
@@ -445,10 +445,11 @@ static void channel_met(struct ucx_channel *channel)
 }
 
 /*
- * Anybody can say the name that we dial, and what we have for it is for who is there. The caller
- * may be that one, though, which has dialed us at the same time: it says so where we have dialed.
+ * A caller's HELLO is deferred while its name is being dialed: any process can claim the name, but
+ * pending messages are for the one that listens there. If the caller is that process, which dialed
+ * this one at the same time, it proves so by a claim on the dialed channel.
  */
-static bool channel_has_to_wait(const struct ucx_channel *channel, const struct ucx_hello *hello)
+static bool channel_must_defer(const struct ucx_channel *channel, const struct ucx_hello *hello)
 {
     const struct ucx_link *link = channel_link(channel, hello);
 
@@ -456,15 +457,18 @@ static bool channel_has_to_wait(const struct ucx_channel *channel, const struct 
            !link->is_met && !(link->has_claim && ucx_hello_is_claimed(hello, &link->claim));
 }
 
-/* Until the name has answered, or does not. A caller that holds our call as well learns of it. */
-static const char *channel_hold(struct ucx_channel *channel, const struct ucx_hello *hello)
+/*
+ * Defers a HELLO until the dialed name has answered or failed. Sends the caller a claim, in case it
+ * has deferred this process's HELLO as well.
+ */
+static const char *channel_defer(struct ucx_channel *channel, const struct ucx_hello *hello)
 {
     uint8_t claim[UCX_HELLO_HEAD];
 
-    channel->held = kit_host->mem_alloc(sizeof(*hello), 0);
-    if (channel->held == NULL)
+    channel->deferred = kit_host->mem_alloc(sizeof(*hello), 0);
+    if (channel->deferred == NULL)
         return "no memory to hold it";
-    *channel->held = *hello;
+    *channel->deferred = *hello;
     channel->na_class->held_calls++;
     ucx_hello_claim(channel_link(channel, hello), claim);
     if (send(channel->fd, claim, sizeof(claim), MSG_NOSIGNAL | MSG_DONTWAIT) !=
@@ -473,24 +477,24 @@ static const char *channel_hold(struct ucx_channel *channel, const struct ucx_he
     return NULL;
 }
 
-/* The callers that need not wait any more. Each may change the list of the others. */
-static void channels_release(struct na_plugin_class *na_class)
+/* Accepts deferred HELLOs that need not wait any more. Each may change the list, so it restarts. */
+static void channels_resume(struct na_plugin_class *na_class)
 {
     struct kit_link *node = na_class->unidentified.next;
 
     while (node != &na_class->unidentified) {
         struct ucx_channel *channel = kit_container(node, struct ucx_channel, node);
-        struct ucx_hello *hello = channel->held;
+        struct ucx_hello *hello = channel->deferred;
         uint8_t *data = channel->in;
         const char *complaint;
 
         node = node->next;
-        if (hello == NULL || channel_has_to_wait(channel, hello))
+        if (hello == NULL || channel_must_defer(channel, hello))
             continue;
-        channel->held = NULL;
+        channel->deferred = NULL;
         channel->in = NULL;
         na_class->held_calls--;
-        complaint = channel_introduce(channel, hello);
+        complaint = channel_accept_hello(channel, hello);
         if (complaint != NULL && channel->fd >= 0)
             channel_failed(channel, complaint);
         kit_host->mem_free(hello);
@@ -499,18 +503,18 @@ static void channels_release(struct na_plugin_class *na_class)
     }
 }
 
-/* NULL: it has a link, or was turned away already. */
-static const char *channel_introduce(struct ucx_channel *channel, const struct ucx_hello *hello)
+/* Returns NULL if the channel has a link, or is closed already; or what is wrong with the HELLO. */
+static const char *channel_accept_hello(struct ucx_channel *channel, const struct ucx_hello *hello)
 {
     struct na_plugin_class *na_class = channel->na_class;
     struct ucx_link *link = channel_link(channel, hello);
 
-    if (hello->is_checked && channel_is_taken(channel, hello))
+    if (hello->is_checked && channel_worker_is_taken(channel, hello))
         return "its worker is that of another peer";
     if (!channel->is_dialed && link != NULL && link->phase == UCX_LINK_READY &&
-        !link_is_of(link, hello) && link_is_alive(link))
+        !link_matches(link, hello) && link_is_alive(link))
         return "its name is that of a peer that is connected";
-    if ((link == NULL || !link_is_of(link, hello)) && !channel_has_descriptors(channel)) {
+    if ((link == NULL || !link_matches(link, hello)) && !channel_has_descriptors(channel)) {
         channels_refused(na_class);
         return "no descriptors are left for it";
     }
@@ -522,19 +526,22 @@ static const char *channel_introduce(struct ucx_channel *channel, const struct u
     if (channel->fd >= 0 && channel->is_dialed && hello->is_attachable && na_class->may_attach &&
         link->pid == 0)
         ucx_process_ask(channel, hello->incarnation);
-    if (channel->fd >= 0 && link->is_joined)
-        channels_answer(link);
+    if (channel->fd >= 0 && link->is_wired_up)
+        channels_send_hellos(link);
     return NULL;
 }
 
-/* For a new endpoint of UCX. Where we have dialed, all but the spare ones are set aside already. */
+/* Descriptors for a new UCP endpoint. A dialed channel has reserved all but the spare ones. */
 static bool channel_has_descriptors(const struct ucx_channel *channel)
 {
     return channel->is_dialed ? ucx_spares_open(channel->na_class)
                               : ucx_descriptors_take_peer(channel->na_class);
 }
 
-/* NULL: UCX may see it. A caller with another key is told. */
+/*
+ * Checks key, form and worker's address of the peer's HELLO. Returns NULL if UCX may see the
+ * address. A caller with another key is sent a refusal.
+ */
 static const char *channel_check(struct ucx_channel *channel, uint8_t *data,
                                  struct ucx_hello *hello)
 {
@@ -542,7 +549,7 @@ static const char *channel_check(struct ucx_channel *channel, uint8_t *data,
     struct ucx_worker *ours = channel->link != NULL ? channel->link->worker : na_class->worker;
     const char *complaint = ucx_auth_check(channel, data, channel->in_size);
     uint8_t refusal[UCX_HELLO_HEAD];
-    bool is_near;
+    bool is_same_user;
 
     if (complaint != NULL)
         kit_msg_refused(&na_class->fabric, channel->link != NULL ? channel->link->name : "a caller",
@@ -557,18 +564,18 @@ static const char *channel_check(struct ucx_channel *channel, uint8_t *data,
         complaint = "it is this endpoint itself";
     if (complaint != NULL || !ours->is_readable)
         return complaint;
-    is_near = ucx_channel_is_of_user(channel);
+    is_same_user = ucx_channel_is_of_user(channel);
     if (na_class->secret != NULL) {
-        if (!is_near)
+        if (!is_same_user)
             ucx_address_hide_shared(ours, data + UCX_HELLO_HEAD, hello->address_size);
         return NULL;
     }
     hello->is_checked = true;
-    return ucx_address_check(ours, data + UCX_HELLO_HEAD, hello->address_size, is_near,
+    return ucx_address_check(ours, data + UCX_HELLO_HEAD, hello->address_size, is_same_user,
                              &hello->uuid);
 }
 
-/* The link that the hello is about: the one that was dialed, or that of the name it says. */
+/* The channel's own link, if it was dialed, else the link of the name in the HELLO. */
 static struct ucx_link *channel_link(const struct ucx_channel *channel,
                                      const struct ucx_hello *hello)
 {
@@ -576,10 +583,12 @@ static struct ucx_link *channel_link(const struct ucx_channel *channel,
 }
 
 /*
- * UCX takes two endpoints to one worker for one, and ends the process when they do not fit. An
- * incarnation proves nothing: a peer tells its own to everybody, with the address of its worker.
+ * Whether another peer, or this process, has the worker that the HELLO names. UCX pairs endpoints
+ * to one worker, and aborts the process if they do not match. An equal incarnation proves nothing:
+ * a peer sends its own to all others, with its worker's address.
  */
-static bool channel_is_taken(const struct ucx_channel *channel, const struct ucx_hello *hello)
+static bool channel_worker_is_taken(const struct ucx_channel *channel,
+                                    const struct ucx_hello *hello)
 {
     const struct na_plugin_class *na_class = channel->na_class;
     const struct ucx_link *own = channel_link(channel, hello);
@@ -599,16 +608,16 @@ static bool channel_is_taken(const struct ucx_channel *channel, const struct ucx
 }
 
 /*
- * Whose it is. One link joins two processes, also when both dialed at the same time: they say the
- * same secret. A process of the same name takes its place when its connections have ended, or when
- * it is where we have dialed ourselves.
+ * Finds or makes the link of an accepted HELLO. Two processes that dialed each other share one
+ * link: both HELLOs of the peer have the same secret. A link to an earlier process of that name is
+ * failed, which is permitted if its connections have ended or this side dialed the name.
  */
 static struct ucx_link *channel_match(struct ucx_channel *channel, const struct ucx_hello *hello)
 {
     struct na_plugin_class *na_class = channel->na_class;
     struct ucx_link *link = channel_link(channel, hello);
 
-    if (link != NULL && link->is_met && !link_is_of(link, hello)) {
+    if (link != NULL && link->is_met && !link_matches(link, hello)) {
         ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH,
                       link->their_incarnation != hello->incarnation ? "it was restarted"
                                                                     : "it connected anew");
@@ -630,15 +639,15 @@ static struct ucx_link *channel_match(struct ucx_channel *channel, const struct 
     return link;
 }
 
-/* Whether that has made it; false as long as nobody has, and when it ends. */
-static bool link_is_of(const struct ucx_link *link, const struct ucx_hello *hello)
+/* Whether the HELLO is from the process and link that this link was met with. */
+static bool link_matches(const struct ucx_link *link, const struct ucx_hello *hello)
 {
     return link->is_met && link->phase != UCX_LINK_DYING &&
            link->their_incarnation == hello->incarnation && link->their_id == hello->link_id &&
            kit_key_is_equal(&link->their_secret, &hello->secret);
 }
 
-/* False when the other process has closed all connections, though we have not got to that yet. */
+/* False if the peer has closed all connections, even if no event was read yet. */
 static bool link_is_alive(const struct ucx_link *link)
 {
     for (struct kit_link *node = link->channels.next; node != &link->channels; node = node->next) {
@@ -652,15 +661,15 @@ static bool link_is_alive(const struct ucx_link *link)
     return false;
 }
 
-/* It said what does not belong there: somebody on the way, or another program. */
+/* A protocol violation: by another program, or by somebody who alters the stream. */
 static void channel_malformed(struct ucx_channel *channel, const char *reason)
 {
     kit_msg_dropped(&channel->na_class->fabric);
     channel_failed(channel, reason);
 }
 
-/* A connection may also end because the way to the other process does: the system says why. */
-static const char *channel_end(const struct ucx_channel *channel, int error)
+/* Why the connection ended: by the peer, or with a network error. */
+static const char *channel_end_reason(const struct ucx_channel *channel, int error)
 {
     if (channel->is_met && (error == 0 || error == ECONNRESET))
         return "its process closed the connection";
@@ -668,8 +677,9 @@ static const char *channel_end(const struct ucx_channel *channel, int error)
 }
 
 /*
- * A link that was never made fails at once; frames may still lie behind one that was. A second
- * socket that did not come about is no loss.
+ * Closes a channel. A link that is being dialed fails with its last channel. A link that is ready
+ * is dying then, because its frames may still arrive; the loss of a second channel without a HELLO
+ * does not affect it.
  */
 static void channel_failed(struct ucx_channel *channel, const char *reason)
 {
@@ -683,7 +693,7 @@ static void channel_failed(struct ucx_channel *channel, const char *reason)
     }
     ucx_channel_close(channel);
     if (link->phase == UCX_LINK_READY && (channel->is_met || kit_list_empty(&link->channels)))
-        ucx_link_hung_up(link, reason);
+        ucx_link_disconnected(link, reason);
     else if (link->phase == UCX_LINK_DIALING && kit_list_empty(&link->channels))
         ucx_link_fail(link, failure != 0 ? failure : NA_PLUGIN_HOSTUNREACH, reason);
 }

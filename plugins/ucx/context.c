@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* UCP's contexts: what UCX is told before it opens anything, and which interfaces it may use. */
+/* UCP contexts: their configuration, and the interfaces that they use. */
 
 #include "ucx.h"
 
@@ -16,9 +16,9 @@ static void context_default(ucp_config_t *config, const char *variable, const ch
 static void context_configure_tcp(struct na_plugin_class *na_class, ucp_config_t *config);
 
 /*
- * The interfaces of a class over TCP that names none. Each is a system call in every poll, so the
- * loopback interface, beside others, has a context of its own, opened for the first peer that is
- * reached through it.
+ * Chooses the interfaces of a class over TCP whose init string names none. UCX polls each interface
+ * with a system call, so if there are others the loopback interface has a context of its own, which
+ * is opened for the first peer at a loopback address.
  */
 void ucx_devices_choose(char devices[UCX_DEVICES_MAX], char loopback[UCX_DEVICES_MAX])
 {
@@ -37,7 +37,7 @@ void ucx_devices_choose(char devices[UCX_DEVICES_MAX], char loopback[UCX_DEVICES
                                list[i].device);
     freeifaddrs(interfaces);
     if (!is_chosen || devices[0] == '\0' || loopback[0] == '\0')
-        devices[0] = loopback[0] = '\0'; /* all of them, in one context */
+        devices[0] = loopback[0] = '\0'; /* one context has all interfaces */
 }
 
 static bool device_is_loopback(const struct ifaddrs *interfaces, const char *device)
@@ -48,7 +48,7 @@ static bool device_is_loopback(const struct ifaddrs *interfaces, const char *dev
     return false;
 }
 
-/* False: the list is full. */
+/* False if the list is full. */
 static bool devices_append(char devices[UCX_DEVICES_MAX], const char *device)
 {
     const size_t used = strlen(devices);
@@ -70,36 +70,36 @@ int32_t ucx_context_create(struct na_plugin_class *na_class, const char *tls, co
 
     if (!na_class->is_busy)
         params.features |= UCP_FEATURE_WAKEUP;
-    /* Only where hardware does it: what UCP's software does for a peer has no bounds. */
+    /* RMA that UCP emulates in software checks no bounds, so it is for RDMA transports alone. */
     if (na_class->wants_keys)
         params.features |= UCP_FEATURE_RMA;
     ucx_log_reset();
     status = ucp_config_read(NULL, NULL, &config);
     if (status != UCS_OK)
         return ucx_failed("read its configuration", status);
-    /* "all" is what UCX does by itself, or what the user's UCX_TLS makes of it. */
+    /* With "all" the user's UCX_TLS decides. */
     if (strcmp(tls, "all") != 0 || getenv("UCX_TLS") == NULL)
         context_configure(config, "TLS", tls);
     if (devices[0] != '\0')
         context_default(config, "UCX_NET_DEVICES", devices);
-#if UCP_API_VERSION >= UCP_VERSION(1, 12) /* that is when it takes options of transports */
-    /* Shared memory for endpoints that are told of dead peers; its name is that of both kinds. */
+#if UCP_API_VERSION >= UCP_VERSION(1, 12) /* which added options of transports to ucp_config_t */
+    /* Enables shared memory for endpoints with UCP_ERR_HANDLING_MODE_PEER; for posix and sysv. */
     if (getenv("UCX_POSIX_ERROR_HANDLING") == NULL && getenv("UCX_SYSV_ERROR_HANDLING") == NULL &&
         (ucx_protocol_has(tls, "sysv") || ucx_protocol_has(tls, "posix")))
         context_configure(config, "MM_ERROR_HANDLING", "y");
 #endif
     if (ucx_protocol_has(tls, "tcp") && !na_class->has_hardware)
         context_configure_tcp(na_class, config);
-    /* Its lane for that makes UCX 1.13 end the process when a peer goes before it is connected; our
-     * own sockets show the death of peers. */
+    /* With a keepalive lane UCX 1.13 aborts the process if a peer dies before it is connected. The
+     * channels (socket.c) detect dead peers. */
     if (na_class->has_hardware)
         context_default(config, "UCX_KEEPALIVE_INTERVAL", "inf");
-    /* Nobody's address makes us wait in connect(), be it that of a host that does not answer. */
+    /* connect() does not block, also not if the host of a peer's address does not answer. */
     if (ucx_protocol_has(tls, "tcp"))
         context_default(config, "UCX_TCP_CONN_NB", "y");
-    /* UCX opens a socket as it makes an interface active for the first peer, and passive after the
-     * last one, and ends the process when it gets none. So those of TCP stay active; beside shared
-     * memory that would cost a system call in each poll. */
+    /* UCX opens a socket when it activates an interface for the first peer, and when it deactivates
+     * it after the last one, and aborts the process if it gets none. So tcp interfaces stay active;
+     * beside shared memory that would cost a system call in each poll. */
     if (strcmp(tls, "tcp") == 0)
         context_default(config, "UCX_ADAPTIVE_PROGRESS", "n");
     status = ucp_init(&params, config, context_p);
@@ -119,8 +119,8 @@ static void context_configure(ucp_config_t *config, const char *name, const char
 }
 
 /*
- * What the user has set stays. Before 1.17 UCX has an option of the transport without the
- * transport's name.
+ * Sets an option unless the user has set its variable. Before 1.17 ucp_config_modify() takes an
+ * option of tcp without the prefix TCP_.
  */
 static void context_default(ucp_config_t *config, const char *variable, const char *value)
 {
@@ -137,13 +137,13 @@ static void context_default(ucp_config_t *config, const char *variable, const ch
 
 static void context_configure_tcp(struct na_plugin_class *na_class, ucp_config_t *config)
 {
-    /* When a peer dies during a send without a copy, UCX 1.13 ends the process: it counts the
-     * completion twice. */
+    /* UCX 1.13 aborts the process if a peer dies during a zcopy send: it counts the completion
+     * twice. */
     context_default(config, "UCX_ZCOPY_THRESH", "inf");
 #if UCP_API_VERSION >= UCP_VERSION(1, 12)
     context_default(config, "UCX_TCP_PUT_ENABLE", "n");
-    /* So a piece of a transfer is one system call, and is taken from where that call left it. What
-     * UCX calls its new protocols, and takes by itself since 1.16, never takes one at once. */
+    /* A piece fits one segment, so one system call sends it without a copy. The protocols v2, which
+     * are the default since 1.16, never send a piece immediately (piece.c). */
     if (getenv("UCX_TCP_TX_SEG_SIZE") == NULL && getenv("UCX_TCP_RX_SEG_SIZE") == NULL &&
         getenv("UCX_PROTO_ENABLE") == NULL) {
         context_default(config, "UCX_PROTO_ENABLE", "n");
@@ -151,11 +151,11 @@ static void context_configure_tcp(struct na_plugin_class *na_class, ucp_config_t
         context_default(config, "UCX_TCP_RX_SEG_SIZE", UCX_STREAM_SEG);
         na_class->has_segments = true;
     }
-    /* UCX takes several events at a time. A send from a callback of the first one that finds its
-     * peer gone closes the peer's endpoint, and UCX ends the process at that one's event. */
+    /* With several events in one poll, a send from a callback of the first one may find its peer
+     * gone and close the endpoint, and UCX aborts the process at that endpoint's event. */
     context_default(config, "UCX_TCP_MAX_POLL", "1");
-    /* A peer that is gone before the connection is made is not called again: another process may
-     * have got the port, and UCX ends the process at what that says. */
+    /* UCX does not connect again to a peer that is gone: another process may listen at its port
+     * meanwhile, and UCX aborts the process at what that one sends. */
     context_default(config, "UCX_TCP_MAX_CONN_RETRIES", "1");
 #endif
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether there are descriptors for one more peer. UCX opens sockets of its own for each, some time
- * after we took it in, and ends the process when it gets none: so what it will want is set aside
- * beforehand, for those that are on their way, too.
+ * Whether there are descriptors for one more peer. UCX opens sockets for each peer, some time after
+ * its link was made, and aborts the process if it gets none. So the descriptors are reserved
+ * beforehand, also those of peers that are being dialed.
  */
 
 #include "ucx.h"
@@ -14,37 +14,37 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DESCRIPTORS_RESERVE       128u                  /* for others' use, or a quarter if less */
-#define DESCRIPTORS_FRESH_NS      UINT64_C(10000000000) /* by then UCX has opened what it wants */
-#define DESCRIPTORS_COUNT_NS      UINT64_C(1000000000)  /* the program opens some, too */
-#define DESCRIPTORS_COUNT_SHARE   10u                   /* a tenth of the time is for counting */
-#define DESCRIPTORS_TWICE         2u /* each side connects, and one of the two is closed */
-#define DESCRIPTORS_RAILS         2u /* TCP devices that UCX uses for one peer */
+#define DESCRIPTORS_RESERVE          128u /* left to the program, or a quarter if less */
+#define DESCRIPTORS_FRESH_NS         UINT64_C(10000000000) /* UCX has opened its sockets then */
+#define DESCRIPTORS_COUNT_NS         UINT64_C(1000000000)  /* the program may open some meanwhile */
+#define DESCRIPTORS_COUNT_SHARE      10u /* counting takes a tenth of the time at most */
+#define DESCRIPTORS_TWICE            2u  /* each side connects, and one of the two is closed */
+#define DESCRIPTORS_RAILS            2u  /* tcp lanes that UCX uses for one peer */
 
-#define DESCRIPTORS_STRANGERS     4u /* a quarter is for callers that have said nothing yet */
-#define DESCRIPTORS_STRANGERS_MAX 1024u
+#define DESCRIPTORS_UNIDENTIFIED     4u /* a quarter is for unidentified callers */
+#define DESCRIPTORS_UNIDENTIFIED_MAX 1024u
 
 static uint64_t descriptors_limit(void);
 static uint32_t descriptors_of_peer(const struct na_plugin_class *na_class);
 static void descriptors_count(struct na_plugin_class *na_class, uint64_t now);
 static uint32_t descriptors_open(void);
-static uint64_t processor_ns(void);
+static uint64_t thread_cpu_ns(void);
 
 /*
- * Sets aside what UCX will open for one more peer. False: there are not so many. They are counted
- * anew, for UCX may have accepted any number of unidentified connections since the last time; when
- * they are many, counting takes a while, and what is set aside for others has to do in between.
+ * Reserves what UCX will open for one more peer. False if too few are left. The descriptors are
+ * counted anew, because UCX may have accepted any number of connections meanwhile. Counting many
+ * takes a while; until count_not_before the last count and the reservations since then decide.
  */
 bool ucx_descriptors_take_peer(struct na_plugin_class *na_class)
 {
-    if (kit_host->clock_ns() >= na_class->count_next)
+    if (kit_host->clock_ns() >= na_class->count_not_before)
         na_class->descriptors_at = 0;
     if (!ucx_spares_open(na_class))
         return false;
     return ucx_descriptors_take(na_class, descriptors_of_peer(na_class));
 }
 
-/* Counts `wanted` more, whether they are open already or will be. False: there are not so many. */
+/* Reserves `wanted` descriptors, open or to be opened. False if too few are left. */
 bool ucx_descriptors_take(struct na_plugin_class *na_class, uint32_t wanted)
 {
     const uint64_t limit = descriptors_limit(), now = kit_host->clock_ns();
@@ -53,7 +53,7 @@ bool ucx_descriptors_take(struct na_plugin_class *na_class, uint32_t wanted)
     if (limit == UINT64_MAX)
         return true;
     if (na_class->descriptors_at == 0 || age > DESCRIPTORS_COUNT_NS ||
-        (na_class->descriptors + wanted > limit && now >= na_class->count_next))
+        (na_class->descriptors + wanted > limit && now >= na_class->count_not_before))
         descriptors_count(na_class, now);
     if (na_class->descriptors + wanted > limit)
         return false;
@@ -61,7 +61,7 @@ bool ucx_descriptors_take(struct na_plugin_class *na_class, uint32_t wanted)
     return true;
 }
 
-/* False: not all of them are open. */
+/* True if all are open. */
 bool ucx_spares_open(struct na_plugin_class *na_class)
 {
     bool are_open = true;
@@ -83,15 +83,15 @@ void ucx_spares_close(struct na_plugin_class *na_class)
     }
 }
 
-/* How many callers that have said nothing yet may hold one. */
-uint32_t ucx_descriptors_of_strangers(void)
+/* How many unidentified callers are accepted at a time. */
+uint32_t ucx_descriptors_for_unidentified(void)
 {
-    const uint64_t share = descriptors_limit() / DESCRIPTORS_STRANGERS;
+    const uint64_t share = descriptors_limit() / DESCRIPTORS_UNIDENTIFIED;
 
-    return share < DESCRIPTORS_STRANGERS_MAX ? (uint32_t) share : DESCRIPTORS_STRANGERS_MAX;
+    return share < DESCRIPTORS_UNIDENTIFIED_MAX ? (uint32_t) share : DESCRIPTORS_UNIDENTIFIED_MAX;
 }
 
-/* How many there may be in use. */
+/* How many descriptors may be in use or reserved. */
 static uint64_t descriptors_limit(void)
 {
     struct rlimit limit;
@@ -103,7 +103,7 @@ static uint64_t descriptors_limit(void)
     return limit.rlim_cur - (reserve < DESCRIPTORS_RESERVE ? reserve : DESCRIPTORS_RESERVE);
 }
 
-/* That UCX opens for one. */
+/* How many descriptors UCX opens for a peer. */
 static uint32_t descriptors_of_peer(const struct na_plugin_class *na_class)
 {
     const struct ucx_worker *worker = na_class->worker;
@@ -115,31 +115,30 @@ static uint32_t descriptors_of_peer(const struct na_plugin_class *na_class)
 }
 
 /*
- * What is open, and what is still to be for those that came in a moment ago: once UCX is connected
- * to the peer's worker only the connection that comes from there is missing. For a peer that has
- * failed UCX opens nothing any more.
+ * Counts the open descriptors and adds what UCX will still open for new peers. If this side is
+ * wired up, only the connections from the peer are missing. UCX opens none for a failed peer.
  */
 static void descriptors_count(struct na_plugin_class *na_class, uint64_t now)
 {
     const uint32_t whole = descriptors_of_peer(na_class);
     const struct kit_link *node;
-    uint64_t expected = (uint64_t) na_class->dialing * whole, start = processor_ns();
+    uint64_t expected = (uint64_t) na_class->dialing * whole, start = thread_cpu_ns();
 
-    /* Those that were met last are behind. */
+    /* The list is in the order of made_at. */
     for (node = na_class->links.prev; node != &na_class->links; node = node->prev) {
         const struct ucx_link *link = kit_container(node, struct ucx_link, node);
 
         if (now - link->made_at > DESCRIPTORS_FRESH_NS)
             break;
         if (link->phase == UCX_LINK_READY || link->phase == UCX_LINK_DYING)
-            expected += link->is_joined ? whole / DESCRIPTORS_TWICE : whole;
+            expected += link->is_wired_up ? whole / DESCRIPTORS_TWICE : whole;
     }
     na_class->descriptors = descriptors_open() + expected;
     na_class->descriptors_at = now;
-    na_class->count_next = now + DESCRIPTORS_COUNT_SHARE * (processor_ns() - start);
+    na_class->count_not_before = now + DESCRIPTORS_COUNT_SHARE * (thread_cpu_ns() - start);
 }
 
-/* When the system does not say how many they are it is as if there were none left. */
+/* Without /proc it returns a number that is above any limit. */
 static uint32_t descriptors_open(void)
 {
     DIR *directory = opendir("/proc/self/fd");
@@ -150,11 +149,11 @@ static uint32_t descriptors_open(void)
     while (readdir(directory) != NULL)
         count++;
     (void) closedir(directory);
-    return count - 3; /* it itself, and the two that are no files */
+    return count - 3; /* the directory's own descriptor, "." and ".." */
 }
 
-/* What this thread has used: time that others had the processor for does not count. */
-static uint64_t processor_ns(void)
+/* CPU time of this thread: time in which other threads had the processor does not count. */
+static uint64_t thread_cpu_ns(void)
 {
     struct timespec used = {0};
 

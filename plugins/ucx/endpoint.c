@@ -4,7 +4,6 @@
 #include "ucx.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,10 +37,9 @@ int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_c
         na_class->spares[i] = -1;
     kit_list_init(&na_class->regions.all);
     kit_list_init(&na_class->links);
-    kit_list_init(&na_class->trouble);
+    kit_list_init(&na_class->scheduled);
     kit_list_init(&na_class->unidentified);
     kit_list_init(&na_class->closing);
-    kit_list_init(&na_class->held);
     kit_list_init(&na_class->workers);
     kit_list_init(&na_class->free_blocks);
     kit_list_init(&na_class->reads);
@@ -56,7 +54,7 @@ int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_c
     return NA_PLUGIN_SUCCESS;
 }
 
-/* UCX goes first: afterwards nothing refers to the frames and requests of the message layer. */
+/* UCX is closed first: then nothing refers to frames and requests of the message layer. */
 int32_t ucx_class_finalize(struct na_plugin_class *na_class)
 {
     if (na_class == NULL)
@@ -125,7 +123,7 @@ static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tl
 {
     static const char *const words[] = {"auto", "copy", "ucp", "messages"};
     const char *word = getenv("AMALGAM_UCX_RMA");
-    const bool is_asked = kit_init_mem_per_session(init); /* nobody reaches memory by itself then */
+    const bool is_granted = kit_init_mem_per_session(init); /* peers use the engine alone */
     bool has_others;
 
     for (uint32_t i = 0; word != NULL && i < sizeof(words) / sizeof(words[0]); i++) {
@@ -141,14 +139,14 @@ static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tl
     ucx_resources_find(tls, &na_class->has_hardware, &has_others);
     na_class->wants_keys = (na_class->has_hardware && na_class->rma_choice != UCX_RMA_MESSAGES) ||
                            na_class->rma_choice == UCX_RMA_UCP;
-    if (kit_init_encrypts(init)) /* then the engine's records have all bytes */
+    if (kit_init_encrypts(init)) /* all data are sent in records, which are encrypted */
         na_class->rma_choice = UCX_RMA_MESSAGES;
-    if (kit_init_encrypts(init) || is_asked)
+    if (kit_init_encrypts(init) || is_granted)
         na_class->wants_keys = false;
     na_class->is_native = na_class->wants_keys && na_class->has_hardware && !has_others;
     na_class->may_attach = ucx_protocol_has(tls, "cma") && (na_class->rma_choice == UCX_RMA_AUTO ||
                                                             na_class->rma_choice == UCX_RMA_COPY);
-    if (na_class->may_attach && na_class->rma_choice == UCX_RMA_AUTO && !is_asked)
+    if (na_class->may_attach && na_class->rma_choice == UCX_RMA_AUTO && !is_granted)
         ucx_registry_open(na_class);
     return NA_PLUGIN_SUCCESS;
 }
@@ -169,7 +167,7 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
     ret = ucx_name_listen(na_class, init, devices, sizeof(devices));
     if (strcmp(tls, "tcp") != 0)
         devices[0] = '\0';
-    else if (devices[0] == '\0' && !na_class->wants_keys) /* keys are of one context */
+    else if (devices[0] == '\0' && !na_class->wants_keys) /* a remote key is of one context */
         ucx_devices_choose(devices, na_class->loopback);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = ucx_rma_open(na_class);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What can be opened here, and what not, and why. */
+/* The protocols that can be opened on this machine, and why others cannot. */
 
 #include "ucx.h"
 
@@ -7,8 +7,8 @@
 #include <string.h>
 
 /*
- * The order of `auto` among plugins. With fabric hardware ucx is asked before anything that would
- * go over sockets; without it, it stays behind.
+ * The priority for `auto`. With RDMA hardware ucx comes before all that would use sockets, without
+ * it behind.
  */
 #define UCX_PRIORITY_HARDWARE 80
 #define UCX_PRIORITY_ALL      40
@@ -28,7 +28,7 @@ static int32_t ucx_report_devices(struct na_plugin_offer *offer, const char *tls
 static int32_t ucx_priority_of_list(const char *tls);
 static bool ucx_hardware_is_present(void);
 
-/* Best first. Further lists are possible and are found when they are asked for. */
+/* The best protocol comes first. Other lists of transports are reported if asked for by name. */
 static const struct ucx_protocol ucx_protocols[] = {
     {"all", UCX_PRIORITY_ALL, 0},         {"dc", UCX_PRIORITY_HARDWARE - 1, 0},
     {"rc", UCX_PRIORITY_HARDWARE - 2, 0}, {"ud", UCX_PRIORITY_HARDWARE - 10, 0},
@@ -94,7 +94,7 @@ static int32_t ucx_report(const struct ucx_protocol *protocol, na_plugin_offer_f
     return report(arg, &offer);
 }
 
-/* A list of words is one offer; one word is an offer for each device that it means. */
+/* A list of transports is one offer; a single one is an offer for each device. */
 static int32_t ucx_report_devices(struct na_plugin_offer *offer, const char *tls,
                                   na_plugin_offer_fn report, void *arg)
 {

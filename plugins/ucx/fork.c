@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A child of fork() cannot use UCX if its parent had workers at that moment: UCX counts on a thread
- * that the child has not got, and would wait for it for ever.
+ * A child of fork() cannot use UCX if its parent had workers then: UCX would wait for ever for its
+ * async thread, which the child does not have.
  */
 
 #include "ucx.h"
@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 static atomic_uint class_count;
-static bool is_lost;
+static bool is_unusable;
 
 static void fork_before(void);
 static void fork_in_parent(void);
@@ -21,10 +21,10 @@ void ucx_fork_watch(void)
     (void) pthread_atfork(fork_before, fork_in_parent, fork_in_child);
 }
 
-/* A class is about to open. */
+/* A class is about to open. Paired with ucx_fork_leave(). */
 int32_t ucx_fork_enter(void)
 {
-    if (is_lost) {
+    if (is_unusable) {
         UCX_LOG_ERROR("UCX was in use when this process was forked, and cannot be used in it: fork "
                       "before the first class is opened, or execute a program in the child");
         return NA_PLUGIN_OPNOTSUPPORTED;
@@ -33,7 +33,6 @@ int32_t ucx_fork_enter(void)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* A class that entered is closed. */
 void ucx_fork_leave(void)
 {
     (void) atomic_fetch_sub_explicit(&class_count, 1, memory_order_relaxed);
@@ -53,6 +52,6 @@ static void fork_in_parent(void)
 
 static void fork_in_child(void)
 {
-    is_lost = is_lost || atomic_load_explicit(&class_count, memory_order_relaxed) != 0;
+    is_unusable = is_unusable || atomic_load_explicit(&class_count, memory_order_relaxed) != 0;
     fork_in_parent();
 }

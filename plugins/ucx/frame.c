@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames of the message layer as UCP's active messages. */
+/* Frames of the message layer as UCP active messages. */
 
 #include "ucx.h"
 
 #include <string.h>
 
-/* A frame in UCX's memory that the message layer holds. */
-struct ucx_held {
-    struct kit_link node;
+/* A received frame in UCX's memory, deferred by the message layer. */
+struct ucx_deferred_frame {
     struct ucx_worker *worker;
     void *data;
 };
 
-_Static_assert(sizeof(struct ucx_held) <= UCX_BLOCK_SIZE, "it fits");
+_Static_assert(sizeof(struct ucx_deferred_frame) <= UCX_BLOCK_SIZE, "it fits");
 
 static const struct ucx_link *frame_link(struct na_plugin_class *na_class, const void *header,
                                          size_t size);
 static void frame_sent(void *request, ucs_status_t status, void *arg);
 
-/* UCX takes most frames at once. */
 int32_t ucx_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
     struct ucx_link *link = ucx_peer(frame->peer)->link;
     struct ucx_frame *priv = frame->priv;
-    ucp_request_param_t param; /* what the mask does not name is not looked at */
+    ucp_request_param_t param; /* UCX reads only the fields that op_attr_mask names */
     ucs_status_ptr_t request;
     size_t header_size = 0;
 
@@ -33,7 +31,7 @@ int32_t ucx_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
     if (kit_unlikely(link->phase != UCX_LINK_READY))
         return link->phase == UCX_LINK_FAILED ? NA_PLUGIN_HOSTUNREACH : NA_PLUGIN_AGAIN;
     if (kit_unlikely(link->is_failing))
-        return NA_PLUGIN_AGAIN; /* the next poll says why */
+        return NA_PLUGIN_AGAIN; /* the next poll fails the link */
     param.op_attr_mask =
         UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_AM_SEND_FLAG_EAGER;
@@ -59,10 +57,10 @@ int32_t ucx_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
         if (link->failure == UCS_ERR_NO_RESOURCE || link->failure == UCS_ERR_NO_MEMORY)
             return NA_PLUGIN_AGAIN;
         link->is_failing = true;
-        ucx_link_trouble(link);
+        ucx_link_schedule(link);
         return NA_PLUGIN_AGAIN;
     }
-    link->busy++;
+    link->outstanding++;
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -72,7 +70,7 @@ ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_siz
     struct ucx_worker *worker = arg;
     struct na_plugin_class *na_class = worker->na_class;
     const struct ucx_link *link = NULL;
-    struct ucx_held *held;
+    struct ucx_deferred_frame *deferred;
 
     if (kit_unlikely(size > UCX_MAX_FRAME ||
                      (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0)) {
@@ -84,29 +82,28 @@ ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_siz
         if (link == NULL)
             return UCS_OK;
     }
-    /* A short one lies in a place of a queue that UCX needs again: there is nothing to keep. */
+    /* A short message lies in a queue of UCX and cannot be kept beyond this call. */
     if (kit_likely((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) == 0)) {
-        /* It may end in the next line, which another processor has, too. */
+        /* The frame may end in another cache line, which the sender's processor has modified. */
         __builtin_prefetch((const uint8_t *) data + size - (size != 0));
         (void) kit_msg_frame_received(&na_class->fabric, data, size, link, NULL);
         return UCS_OK;
     }
-    held = ucx_block_get(na_class);
-    if (kit_unlikely(held == NULL)) {
+    deferred = ucx_block_get(na_class);
+    if (kit_unlikely(deferred == NULL)) {
         UCX_LOG_ERROR("no memory for a frame of %zu bytes: it is lost", size);
         return UCS_OK;
     }
-    held->worker = worker;
-    held->data = data;
-    if (kit_likely(kit_msg_frame_received(&na_class->fabric, data, size, link, held))) {
-        ucx_block_put(na_class, held);
+    deferred->worker = worker;
+    deferred->data = data;
+    if (kit_likely(kit_msg_frame_received(&na_class->fabric, data, size, link, deferred))) {
+        ucx_block_put(na_class, deferred);
         return UCS_OK;
     }
-    kit_list_append(&na_class->held, &held->node);
     return UCS_INPROGRESS;
 }
 
-/* The link over which a HELLO came. */
+/* The link over which a frame with a HELLO was received; NULL if its header is wrong. */
 static const struct ucx_link *frame_link(struct na_plugin_class *na_class, const void *header,
                                          size_t size)
 {
@@ -127,13 +124,12 @@ static const struct ucx_link *frame_link(struct na_plugin_class *na_class, const
 void ucx_frame_release(struct kit_endpoint *endpoint, void *cookie)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
-    struct ucx_held *held = cookie;
+    struct ucx_deferred_frame *deferred = cookie;
 
-    /* With the worker its memory is gone. */
+    /* Once the worker is destroyed the memory is freed. */
     if (na_class->worker != NULL)
-        ucp_am_data_release(held->worker->worker, held->data);
-    kit_list_remove(&held->node);
-    ucx_block_put(na_class, held);
+        ucp_am_data_release(deferred->worker->worker, deferred->data);
+    ucx_block_put(na_class, deferred);
 }
 
 static void frame_sent(void *request, ucs_status_t status, void *arg)
@@ -141,7 +137,7 @@ static void frame_sent(void *request, ucs_status_t status, void *arg)
     struct ucx_frame *priv = arg;
 
     ucp_request_free(request);
-    priv->link->busy--;
+    priv->link->outstanding--;
     kit_msg_frame_sent(&priv->na_class->fabric, priv->frame,
                        status == UCS_OK ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH);
 }

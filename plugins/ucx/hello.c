@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How two endpoints introduce themselves on a socket: one message each way, little-endian. UCX
- * trusts a worker's address, so it is looked at only when the digest over the message fits.
+ * The HELLO on a channel: one message each way, little-endian. UCX trusts a worker's address, so
+ * the address is used only if the digest of the message is right.
  */
 
 #include "ucx.h"
@@ -11,28 +11,27 @@
 #include <string.h>
 
 #define HELLO_MAGIC      0x4c485855u
-#define HELLO_REFUSAL    0x52585855u /* in place of the magic: of who has another key */
-
-#define HELLO_CLAIM      0x43434855u /* likewise: of who holds the call and dials, too */
+#define HELLO_REFUSAL    0x52585855u /* in place of the magic: the keys differ */
+#define HELLO_CLAIM      0x43434855u /* in place of the magic: struct ucx_claim */
 #define HELLO_CALL       "amalgam ucx call"
 
-#define HELLO_ATTACHABLE 0x01u /* who is of the same node may ask which process it is */
-#define HELLO_NATIVE     0x02u /* memory handles have UCX's keys, for devices */
-#define HELLO_NATIVE_ANY 0x04u /* and where UCX moves the data by software, too */
+#define HELLO_ATTACHABLE 0x01u /* the sender has a socket of process.c */
+#define HELLO_NATIVE     0x02u /* memory handles have UCP's remote keys, for RDMA transports */
+#define HELLO_NATIVE_ANY 0x04u /* for other transports as well */
 
-/* Worker's address and name follow. */
+/* The worker's address and the name follow. */
 struct hello_wire {
     uint32_t magic;
     uint16_t version;
     uint16_t reserved1;
     uint32_t size; /* of all */
     uint32_t address_size;
-    uint64_t digest;                           /* of what follows behind the share */
+    uint64_t digest;                           /* of all that follows the share */
     uint8_t codes[KIT_SECRETS][KIT_AUTH_CODE]; /* see auth.c */
     uint8_t share[KIT_AUTH_SHARE];
     uint64_t incarnation;
     uint64_t link_id;
-    struct kit_key secret; /* what the receiver says when it names the link; as it lies there */
+    struct kit_key secret; /* the receiver sends it with link_id; not byte-swapped */
     uint32_t flags;        /* HELLO_* */
     uint16_t name_size;
     uint16_t reserved2;
@@ -48,7 +47,7 @@ static uint32_t hello_flags(const struct na_plugin_class *na_class);
 static struct kit_key call_proof(const struct kit_key *secret);
 static uint64_t hello_digest(const uint8_t *data, uint32_t size);
 
-/* Ours on that link; the caller frees it. NULL: no memory. */
+/* This side's HELLO, which the caller frees; NULL without memory. */
 uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p)
 {
     const struct na_plugin_class *na_class = link->na_class;
@@ -89,7 +88,7 @@ static uint32_t hello_flags(const struct na_plugin_class *na_class)
     return flags;
 }
 
-/* Looks at the first UCX_HELLO_HEAD bytes and says how many there are; else what is wrong. */
+/* Reads the first UCX_HELLO_HEAD bytes. Returns NULL and the size of all, or what is wrong. */
 const char *ucx_hello_head(const uint8_t *data, uint32_t *size_p)
 {
     struct hello_wire wire;
@@ -105,7 +104,7 @@ const char *ucx_hello_head(const uint8_t *data, uint32_t *size_p)
     return NULL;
 }
 
-/* NULL: all is well, and `hello` refers to `data`. Else what is wrong. */
+/* Returns NULL, and `hello` refers to `data`; or what is wrong. */
 const char *ucx_hello_read(const uint8_t *data, uint32_t size, struct ucx_hello *hello)
 {
     struct hello_wire wire;
@@ -135,7 +134,7 @@ const char *ucx_hello_read(const uint8_t *data, uint32_t size, struct ucx_hello 
     return NULL;
 }
 
-/* To a caller whose key is not ours. */
+/* Writes the answer to a caller with another key. */
 void ucx_hello_refuse(uint8_t bytes[UCX_HELLO_HEAD])
 {
     struct hello_wire wire = {.magic = htole32(HELLO_REFUSAL)};
@@ -152,8 +151,8 @@ bool ucx_hello_is_refusal(const uint8_t *data)
 }
 
 /*
- * To a caller whose name we dial: which call at its own socket is ours. It may be anybody, so it
- * does not get the secret itself.
+ * Writes the claim for a caller whose name is being dialed (struct ucx_claim). The caller may be
+ * any process, so the claim does not have the secret itself.
  */
 void ucx_hello_claim(const struct ucx_link *link, uint8_t bytes[UCX_HELLO_HEAD])
 {
@@ -180,7 +179,7 @@ bool ucx_hello_is_claim(const uint8_t *data, struct ucx_claim *claim)
     return true;
 }
 
-/* Whether who said the claim is the caller that said the hello. */
+/* Whether the claim and the HELLO are from the same process. */
 bool ucx_hello_is_claimed(const struct ucx_hello *hello, const struct ucx_claim *claim)
 {
     const struct kit_key proof = call_proof(&hello->secret);
@@ -189,7 +188,7 @@ bool ucx_hello_is_claimed(const struct ucx_hello *hello, const struct ucx_claim 
            kit_key_is_equal(&claim->proof, &proof);
 }
 
-/* That who calls us has the secret of a link; it does not tell the secret. */
+/* Proves knowledge of the secret without revealing it. */
 static struct kit_key call_proof(const struct kit_key *secret)
 {
     struct kit_key proof;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Links: one for each process that we know, made of the sockets of socket.c and a UCP endpoint to
- * the worker whose address came over them. docs/decisions/0009-ucx-connections.md says why.
+ * Links: one for each known process, with the channels of socket.c and UCP endpoints to the worker
+ * whose address was received on them. docs/decisions/0009-ucx-connections.md says why.
  */
 
 #include "ucx.h"
@@ -18,14 +18,14 @@ static ucs_status_t link_endpoint_create(struct ucx_link *link, const struct ucx
                                          ucp_err_handling_mode_t mode);
 static void link_error(void *arg, ucp_ep_h ep, ucs_status_t status);
 static void link_lanes_find(struct ucx_link *link, const struct ucx_hello *hello);
-static bool end_has_lane(const struct ucx_end *end, const char *const *words);
+static bool endpoint_has_lane(const struct ucx_endpoint *end, const char *const *names);
 static void link_data_error(void *arg, ucp_ep_h ep, ucs_status_t status);
-static void link_join(struct ucx_link *link);
-static void link_joined(void *request, ucs_status_t status, void *arg);
+static void link_wire_up(struct ucx_link *link);
+static void link_wired_up(void *request, ucs_status_t status, void *arg);
 static void link_count(struct ucx_link *link, uint32_t change);
 static void link_close(struct ucx_link *link, bool is_forced);
 static bool link_is_closed(struct ucx_link *link);
-static void end_forget(struct ucx_end *end);
+static void endpoint_request_free(struct ucx_endpoint *end);
 static void link_free(struct ucx_link *link);
 
 struct ucx_link *ucx_link_find(struct na_plugin_class *na_class, const char *name)
@@ -38,13 +38,13 @@ struct ucx_link *ucx_link_find(struct na_plugin_class *na_class, const char *nam
     return link;
 }
 
-/* What says on the wire that something is of that link. */
+/* Names the link in messages to the peer. */
 struct ucx_link_name ucx_link_name(const struct ucx_link *link)
 {
     return (struct ucx_link_name){.link = link->their_id, .secret = link->their_secret};
 }
 
-/* NULL: there is none, or it was named by somebody who has not been told its secret. */
+/* Finds the link that a message names; NULL if there is none, or the secret is wrong. */
 struct ucx_link *ucx_link_named(struct na_plugin_class *na_class, const struct ucx_link_name *name)
 {
     struct ucx_link *link = kit_table_find(&na_class->links_by_id, name->link);
@@ -77,7 +77,7 @@ struct ucx_link *ucx_link_create(struct ucx_worker *worker, const char *name)
     link->made_at = kit_host->clock_ns();
     link->worker = worker;
     na_class->dialing++;
-    kit_list_init(&link->trouble);
+    kit_list_init(&link->scheduled);
     kit_list_init(&link->channels);
     kit_list_init(&link->requests);
     kit_list_append(&na_class->links, &link->node);
@@ -91,7 +91,7 @@ struct ucx_link *ucx_link_create(struct ucx_worker *worker, const char *name)
     return link;
 }
 
-/* The other side introduced itself: from now on we can send. */
+/* The peer's HELLO was accepted: makes the endpoints, after which frames can be sent. */
 void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello)
 {
     struct na_plugin_class *na_class = link->na_class;
@@ -112,7 +112,7 @@ void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello)
     status = link_endpoint_create(link, hello, UCP_ERR_HANDLING_MODE_PEER);
     if (status != UCS_OK)
         status = link_endpoint_create(link, hello, UCP_ERR_HANDLING_MODE_NONE);
-    (void) ucx_spares_open(na_class); /* if not, then before the next peer */
+    (void) ucx_spares_open(na_class); /* if this fails, they are opened before the next peer */
     if (status != UCS_OK) {
         (void) snprintf(reason, sizeof(reason), "%s (%s)", ucs_status_string(status),
                         ucx_log_last());
@@ -126,25 +126,25 @@ void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello)
     na_class->dialing--;
     UCX_LOG_DEBUG("%s is connected%s", link->name,
                   link->has_error_mode ? "" : ", without error handling");
-    link_join(link);
+    link_wire_up(link);
 }
 
-void ucx_link_trouble(struct ucx_link *link)
+void ucx_link_schedule(struct ucx_link *link)
 {
-    if (kit_list_empty(&link->trouble))
-        kit_list_append(&link->na_class->trouble, &link->trouble);
+    if (kit_list_empty(&link->scheduled))
+        kit_list_append(&link->na_class->scheduled, &link->scheduled);
 }
 
-/* Its process or the way to it is gone, or it has closed: what it sent before may still come. */
-void ucx_link_hung_up(struct ucx_link *link, const char *reason)
+/* The peer's channel is closed: its process or the network failed. Its last frames may arrive. */
+void ucx_link_disconnected(struct ucx_link *link, const char *reason)
 {
-    (void) snprintf(link->hung_up, sizeof(link->hung_up), "%s", reason);
+    (void) snprintf(link->disconnect_reason, sizeof(link->disconnect_reason), "%s", reason);
     link->phase = UCX_LINK_DYING;
     link->deadline = kit_host->clock_ns() + UCX_GRACE_NS;
-    ucx_link_trouble(link);
+    ucx_link_schedule(link);
 }
 
-/* What waits for the peer ends; the link goes when UCX has let go of everything. */
+/* Fails the link and its peer. The link is freed when UCX has completed all its requests. */
 void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason)
 {
     struct kit_peer *peer = link->peer;
@@ -159,8 +159,8 @@ void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason)
     while (!kit_list_empty(&link->channels))
         ucx_channel_close(kit_container(link->channels.next, struct ucx_channel, node));
     link_close(link, true);
-    ucx_link_trouble(link);
-    if (link->is_shared && !link->has_goodbye)
+    ucx_link_schedule(link);
+    if (link->is_shared && !link->has_bye)
         ucx_worker_suspect(link->worker);
     link->peer = NULL;
     if (peer == NULL) {
@@ -171,22 +171,22 @@ void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason)
     kit_peer_failed(peer, status, reason);
 }
 
-/* Goes on with a link that fails, is dying, or was closed and is freed when UCX is done with it. */
+/* Fails a link that is failing or was dying for long enough, and frees one that is closed. */
 void ucx_link_end(struct ucx_link *link)
 {
     if (link->phase != UCX_LINK_FAILED && link->is_failing)
         ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, ucs_status_string(link->failure));
     if (link->phase == UCX_LINK_DYING && kit_host->clock_ns() >= link->deadline)
-        ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, link->hung_up);
+        ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, link->disconnect_reason);
     if (link->phase != UCX_LINK_FAILED || !link_is_closed(link))
         return;
     ucx_requests_forget(link);
-    if (link->busy == 0)
+    if (link->outstanding == 0)
         link_free(link);
 }
 
-/* The worker is replaced: who writes to its shared memory, or is about to, has to come again. */
-void ucx_links_leave(struct ucx_worker *worker)
+/* The worker is replaced: fails the links over its shared memory, and those not connected yet. */
+void ucx_links_fail_shared(struct ucx_worker *worker)
 {
     struct na_plugin_class *na_class = worker->na_class;
     struct kit_link *node, *next;
@@ -201,7 +201,7 @@ void ucx_links_leave(struct ucx_worker *worker)
     }
 }
 
-/* Closes all of them, in an orderly way when that is quick. */
+/* Closes all links. Waits up to LINK_CLOSE_NS for UCX to flush and close the endpoints. */
 void ucx_links_close(struct na_plugin_class *na_class)
 {
     uint64_t end = kit_host->clock_ns() + LINK_CLOSE_NS;
@@ -225,17 +225,17 @@ void ucx_links_close(struct na_plugin_class *na_class)
             struct ucx_channel *channel =
                 kit_container(link->channels.next, struct ucx_channel, node);
 
-            ucx_channel_say_goodbye(channel);
+            ucx_channel_send_bye(channel);
             ucx_channel_close(channel);
         }
-        /* A worker is not to be destroyed while we have a request of it. */
-        end_forget(&link->end);
-        end_forget(&link->data);
+        /* A worker's requests have to be freed before it is destroyed. */
+        endpoint_request_free(&link->end);
+        endpoint_request_free(&link->data);
         link->phase = UCX_LINK_FAILED;
     }
 }
 
-/* What was still under way ended with the worker. */
+/* The workers are destroyed, and with them all requests in progress. */
 void ucx_links_free(struct na_plugin_class *na_class)
 {
     while (!kit_list_empty(&na_class->links)) {
@@ -251,8 +251,8 @@ void ucx_links_free(struct na_plugin_class *na_class)
     }
 }
 
-/* By force: what is in progress ends now. Else what was sent is handed over first. */
-void ucx_end_close(struct ucx_end *end, const struct ucx_link *link, bool is_forced)
+/* With `is_forced` requests in progress complete with an error, else they are flushed first. */
+void ucx_endpoint_close(struct ucx_endpoint *end, const struct ucx_link *link, bool is_forced)
 {
     ucp_request_param_t param = {0};
 
@@ -271,13 +271,13 @@ void ucx_end_close(struct ucx_end *end, const struct ucx_link *link, bool is_for
     }
 }
 
-bool ucx_end_is_closed(struct ucx_end *end)
+bool ucx_endpoint_is_closed(struct ucx_endpoint *end)
 {
     if (end->close_request == NULL)
         return true;
     if (ucp_request_check_status(end->close_request) == UCS_INPROGRESS)
         return false;
-    end_forget(end);
+    endpoint_request_free(end);
     return true;
 }
 
@@ -288,15 +288,15 @@ static uint32_t link_hash(const char *name)
 
 static void link_unhash(struct ucx_link *link)
 {
-    struct ucx_link **place = &link->na_class->buckets[link->hash % UCX_BUCKETS];
+    struct ucx_link **link_p = &link->na_class->buckets[link->hash % UCX_BUCKETS];
 
-    while (*place != NULL && *place != link)
-        place = &(*place)->hash_next;
-    if (*place == link)
-        *place = link->hash_next;
+    while (*link_p != NULL && *link_p != link)
+        link_p = &(*link_p)->hash_next;
+    if (*link_p == link)
+        *link_p = link->hash_next;
 }
 
-/* With error handling when there is a lane for it: only then can an endpoint be closed by force. */
+/* Only an endpoint with error handling can be closed by force, and not all transports have it. */
 static ucs_status_t link_endpoint_create(struct ucx_link *link, const struct ucx_hello *hello,
                                          ucp_err_handling_mode_t mode)
 {
@@ -319,15 +319,16 @@ static ucs_status_t link_endpoint_create(struct ucx_link *link, const struct ucx
     params.err_handler.cb = link_data_error;
     if (link->is_native && (!link->has_error_mode ||
                             ucp_ep_create(link->worker->worker, &params, &link->data.ep) != UCS_OK))
-        link->data.ep = NULL; /* then the engine moves the data */
+        link->data.ep = NULL; /* the engine moves the data */
     return UCS_OK;
 }
 
 /*
- * UCP does puts and gets over any transport, but where no lane can, by software of its own. A
- * rendezvous lets a device into the memory of the piece, which its peer may not write, say; so it
- * is for shared memory, and for sockets whose segments are small. What is eager can be taken back.
- * UCX pairs the endpoints of two workers by their order, so both sides make as many.
+ * Reads from the endpoint's lanes how the link moves data. UCP puts and gets are for RDMA lanes,
+ * because on other lanes UCP emulates them in software. A rendezvous gives a device access to the
+ * memory of a piece, also beyond the peer's rights, so it is for shared memory and for sockets with
+ * small segments; an eager piece can be cancelled as well. UCX pairs the endpoints of two workers
+ * in the order of their creation, so both sides have to create the same number of them.
  */
 static void link_lanes_find(struct ucx_link *link, const struct ucx_hello *hello)
 {
@@ -337,16 +338,17 @@ static void link_lanes_find(struct ucx_link *link, const struct ucx_hello *hello
     static const char *const sockets[] = {":tcp/", NULL};
     const struct na_plugin_class *na_class = link->na_class;
 
-    link->is_shared = end_has_lane(&link->end, shared);
+    link->is_shared = endpoint_has_lane(&link->end, shared);
     link->is_stream = !link->is_shared && na_class->has_segments;
     link->is_native = na_class->wants_keys && hello->is_native &&
                       ((na_class->rma_choice == UCX_RMA_UCP && hello->is_native_any) ||
-                       end_has_lane(&link->end, native));
-    link->is_eager = link->is_stream || (!link->is_shared && !end_has_lane(&link->end, sockets));
+                       endpoint_has_lane(&link->end, native));
+    link->is_eager =
+        link->is_stream || (!link->is_shared && !endpoint_has_lane(&link->end, sockets));
 }
 
-/* UCX tells people only which lanes an endpoint has, so that is what is read here. */
-static bool end_has_lane(const struct ucx_end *end, const char *const *words)
+/* UCX shows the lanes of an endpoint only in the text of ucp_ep_print_info(). */
+static bool endpoint_has_lane(const struct ucx_endpoint *end, const char *const *names)
 {
     char *text = NULL;
     size_t size = 0;
@@ -357,13 +359,13 @@ static bool end_has_lane(const struct ucx_end *end, const char *const *words)
         return false;
     ucp_ep_print_info(end->ep, stream);
     (void) fclose(stream);
-    for (; text != NULL && *words != NULL && !is_found; words++)
-        is_found = strstr(text, *words) != NULL;
+    for (; text != NULL && *names != NULL && !is_found; names++)
+        is_found = strstr(text, *names) != NULL;
     free(text);
     return is_found;
 }
 
-/* The endpoint may not be closed in here. */
+/* UCX does not permit closing the endpoint in its error handler. */
 static void link_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     struct ucx_link *link = arg;
@@ -371,11 +373,11 @@ static void link_error(void *arg, ucp_ep_h ep, ucs_status_t status)
     (void) ep;
     link->is_failing = true;
     link->failure = status;
-    ucx_link_trouble(link);
-    link->na_class->is_attentive = true;
+    ucx_link_schedule(link);
+    link->na_class->poll_sockets = true;
 }
 
-/* What was under way ends with an error, and is made again by the engine. */
+/* Requests in progress complete with an error, and the engine starts them again (rma_native.c). */
 static void link_data_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     (void) ep;
@@ -389,46 +391,46 @@ void ucx_link_data_broke(struct ucx_link *link, ucs_status_t status)
                      "refuses: its data go in messages from now on",
                      link->name, ucs_status_string(status));
     link->is_data_broken = true;
-    ucx_link_trouble(link);
-    link->na_class->is_attentive = true;
+    ucx_link_schedule(link);
+    link->na_class->poll_sockets = true;
 }
 
 /*
- * The caller gets an answer when UCX has connected us to its worker: before that UCX 1.13 ends the
- * process when the caller has asked it for a connection and dies.
+ * Waits for UCX to connect the endpoint, by a flush. A caller is sent this side's HELLO only then:
+ * if the caller asked UCX for a connection before, and died, UCX 1.13 would abort this process.
  */
-static void link_join(struct ucx_link *link)
+static void link_wire_up(struct ucx_link *link)
 {
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-        .cb.send = link_joined,
+        .cb.send = link_wired_up,
         .user_data = link,
     };
     ucs_status_ptr_t request = ucp_ep_flush_nbx(link->end.ep, &param);
 
-    link->busy++;
+    link->outstanding++;
     if (!UCS_PTR_IS_PTR(request))
-        link_joined(NULL, UCS_PTR_STATUS(request), link);
+        link_wired_up(NULL, UCS_PTR_STATUS(request), link);
 }
 
-static void link_joined(void *request, ucs_status_t status, void *arg)
+static void link_wired_up(void *request, ucs_status_t status, void *arg)
 {
     struct ucx_link *link = arg;
 
     if (request != NULL)
         ucp_request_free(request);
-    link->busy--;
+    link->outstanding--;
     if (status == UCS_OK)
-        link->is_joined = true;
+        link->is_wired_up = true;
     else if (link->phase == UCX_LINK_READY) {
         link->is_failing = true;
         link->failure = status;
     }
-    ucx_link_trouble(link);
-    link->na_class->is_attentive = true;
+    ucx_link_schedule(link);
+    link->na_class->poll_sockets = true;
 }
 
-/* One more endpoint, or one less. */
+/* Counts an endpoint; `change` is 1, or UINT32_MAX for -1. */
 static void link_count(struct ucx_link *link, uint32_t change)
 {
     if (link->is_shared)
@@ -441,19 +443,19 @@ static void link_close(struct ucx_link *link, bool is_forced)
 {
     if (link->end.ep == NULL)
         return;
-    ucx_end_close(&link->end, link, is_forced);
-    ucx_end_close(&link->data, link, is_forced);
+    ucx_endpoint_close(&link->end, link, is_forced);
+    ucx_endpoint_close(&link->data, link, is_forced);
     link_count(link, UINT32_MAX);
 }
 
 static bool link_is_closed(struct ucx_link *link)
 {
-    const bool is_closed = ucx_end_is_closed(&link->end);
+    const bool is_closed = ucx_endpoint_is_closed(&link->end);
 
-    return ucx_end_is_closed(&link->data) && is_closed;
+    return ucx_endpoint_is_closed(&link->data) && is_closed;
 }
 
-static void end_forget(struct ucx_end *end)
+static void endpoint_request_free(struct ucx_endpoint *end)
 {
     if (end->close_request != NULL)
         ucp_request_free(end->close_request);
@@ -463,7 +465,7 @@ static void end_forget(struct ucx_end *end)
 static void link_free(struct ucx_link *link)
 {
     kit_list_remove(&link->node);
-    kit_list_remove(&link->trouble);
+    kit_list_remove(&link->scheduled);
     kit_table_remove(&link->na_class->links_by_id, link->id);
     kit_host->mem_free(link);
 }

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory handles: registering, the form in which they travel, finding what a peer asks for. */
+/* Memory handles: registration, serialized form, remote keys. */
 
 #include "ucx.h"
 
 #include <string.h>
 
+/* Deregistration waits so long for transfers with the memory. */
 #define MEM_FREE_NS      UINT64_C(2000000000)
-#define MEM_FREE_LAST_NS UINT64_C(20000000) /* the same, when no context is active */
-/* ucp_ep_rkey_unpack believes the lengths in its buffer: behind ours it finds zeroes for as far as
- * 64 parts of at most 255 bytes can make it go. */
+#define MEM_FREE_LAST_NS UINT64_C(20000000) /* without an active context */
+/* ucp_ep_rkey_unpack() trusts the lengths in its buffer. A key from a peer is followed by zeroes as
+ * far as a key of 64 parts with at most 255 bytes can reach. */
 #define MEM_KEY_SLACK 20480u
 
 static struct na_plugin_mem *mem_alloc(void);
 static ucs_status_t mem_map(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
-static bool mem_is_for_all(const struct na_plugin_mem *mem);
+static bool mem_is_read_write(const struct na_plugin_mem *mem);
 static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
-static void mem_leave(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
-static bool mem_is_left(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
-static uint64_t mem_patience(const struct na_plugin_class *na_class);
+static void mem_quiesce(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
+static bool mem_wait_unused(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
+static uint64_t mem_wait_ns(const struct na_plugin_class *na_class);
 static void mem_forget_key(struct na_plugin_mem *mem);
 
 int32_t ucx_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
@@ -45,7 +46,7 @@ void ucx_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem
 {
     (void) ucx_mem_deregister(na_class, mem);
     kit_msg_lock(&na_class->fabric);
-    if (mem->rkey != NULL && !kit_msg_rma_leave(&na_class->fabric, mem, mem_patience(na_class))) {
+    if (mem->rkey != NULL && !kit_msg_rma_leave(&na_class->fabric, mem, mem_wait_ns(na_class))) {
         UCX_LOG_ERROR("UCX does not let go of the key of memory that is a peer's: it is leaked");
         mem->rkey = NULL;
     }
@@ -74,7 +75,7 @@ int32_t ucx_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
         goto out;
     mem->region.mem_type = mem_type;
     if (na_class->wants_keys && mem->region.length != 0 &&
-        (mem_is_for_all(mem) || na_class->rma_choice == UCX_RMA_UCP))
+        (mem_is_read_write(mem) || na_class->rma_choice == UCX_RMA_UCP))
         status = mem_map(na_class, mem);
     if (status != UCS_OK && (mem->region.flags & NA_PLUGIN_MEM_WRITE) == 0) {
         UCX_LOG_INFO("%llu bytes at %p go to peers in messages: UCX does not register them (%s)",
@@ -104,7 +105,7 @@ out:
     return ret;
 }
 
-/* Pieces under way are taken back or waited for: afterwards the caller may free the memory. */
+/* Pieces in progress are cancelled or waited for, because the caller may free the memory next. */
 int32_t ucx_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     if (mem->region.is_remote)
@@ -114,7 +115,7 @@ int32_t ucx_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
         ucx_registry_remove(na_class, mem);
         kit_region_deregister(&na_class->regions, &mem->region);
         ucx_enter();
-        mem_leave(na_class, mem);
+        mem_quiesce(na_class, mem);
         ucx_leave();
         mem_unmap(na_class, mem);
     }
@@ -173,7 +174,7 @@ int32_t ucx_mem_deserialize(struct na_plugin_class *na_class, const void *buf, u
     return NA_PLUGIN_SUCCESS;
 }
 
-/* The remote key for the link's endpoint. */
+/* Unpacks the remote key for the link's endpoint, once for each link. */
 ucs_status_t ucx_mem_rkey(struct ucx_link *link, struct na_plugin_mem *mem, ucp_rkey_h *rkey_p)
 {
     ucs_status_t status = UCS_OK;
@@ -191,7 +192,7 @@ ucs_status_t ucx_mem_rkey(struct ucx_link *link, struct na_plugin_mem *mem, ucp_
     return status;
 }
 
-/* Before the worker goes. */
+/* Called before the worker is destroyed. */
 void ucx_mem_forget_keys(struct na_plugin_class *na_class)
 {
     const struct kit_link *all = &na_class->regions.all;
@@ -200,7 +201,7 @@ void ucx_mem_forget_keys(struct na_plugin_class *na_class)
         mem_forget_key(kit_container(node, struct na_plugin_mem, region.node));
 }
 
-/* What callers forgot; the worker is gone, and with it what was under way. */
+/* Frees the handles that callers did not. The worker and its requests are destroyed already. */
 void ucx_mem_free_all(struct na_plugin_class *na_class)
 {
     struct kit_link *node;
@@ -262,10 +263,10 @@ out:
 }
 
 /*
- * UCX asks devices for all rights. They let a peer that has the key, or guesses it, read and write,
- * whatever is its to do, and memory that is read-only is refused.
+ * UCX registers memory with all access rights: a peer that has the key, or guesses it, can read and
+ * write, whatever rights it was given, and registering read-only memory fails.
  */
-static bool mem_is_for_all(const struct na_plugin_mem *mem)
+static bool mem_is_read_write(const struct na_plugin_mem *mem)
 {
     const uint32_t all = NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE;
 
@@ -285,14 +286,14 @@ static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *me
     mem->packed_size = 0;
 }
 
-/* UCX cannot be told to stop what goes by rendezvous, but links can be closed. */
-static void mem_leave(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
+/* A rendezvous cannot be cancelled, so links that still use the memory in the end are failed. */
+static void mem_quiesce(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
 {
     struct kit_link *node;
 
-    if (mem_is_left(na_class, mem))
+    if (mem_wait_unused(na_class, mem))
         return;
-    /* Nothing that a failure ends changes the list. */
+    /* ucx_link_fail() does not change the list. */
     for (node = na_class->links.next; node != &na_class->links; node = node->next) {
         struct ucx_link *link = kit_container(node, struct ucx_link, node);
 
@@ -300,23 +301,22 @@ static void mem_leave(struct na_plugin_class *na_class, const struct na_plugin_m
             ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH,
                           "it does not take what it asked for, and the memory is needed");
     }
-    /* Those whose part is to copy find the guard changed. */
+    /* Targets that copy by cross-memory attach find that the region was deregistered. */
     kit_remote_fail_peers(&na_class->fabric, &mem->region, NULL);
-    if (!mem_is_left(na_class, mem))
+    if (!mem_wait_unused(na_class, mem))
         UCX_LOG_ERROR("UCX does not let go of memory at %p", (void *) (uintptr_t) mem->region.base);
 }
 
-/* By transfers in which we have a part, and by UCX's own. */
-static bool mem_is_left(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
+/* Waits for transfers of the engine and those by UCP. True if none uses the memory any more. */
+static bool mem_wait_unused(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
 {
-    const uint64_t patience = mem_patience(na_class);
+    const uint64_t timeout_ns = mem_wait_ns(na_class);
 
-    return kit_remote_leave(&na_class->fabric, &mem->region, patience) &&
-           kit_msg_rma_leave(&na_class->fabric, mem, patience);
+    return kit_remote_leave(&na_class->fabric, &mem->region, timeout_ns) &&
+           kit_msg_rma_leave(&na_class->fabric, mem, timeout_ns);
 }
 
-/* For UCX to be done with memory by itself. */
-static uint64_t mem_patience(const struct na_plugin_class *na_class)
+static uint64_t mem_wait_ns(const struct na_plugin_class *na_class)
 {
     return kit_endpoint_is_active(&na_class->fabric) ? MEM_FREE_NS : MEM_FREE_LAST_NS;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether a connection comes from a process of this node and user: the kernel is asked whose the
- * socket at its other end is (sock_diag). A process of the same user could end this one
- * anyway, so UCX may believe what it says of shared memory.
+ * Whether a connection is from a process of this node and user: sock_diag tells the owner of the
+ * socket at its other end. A process of the same user could kill this one anyway, so UCX may trust
+ * its shared-memory addresses.
  */
 
 #include "ucx.h"
@@ -16,19 +16,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-struct question {
+struct diag_request {
     struct nlmsghdr head;
     struct inet_diag_req_v2 body;
 };
 
-static bool neighbour_ask(const struct question *question, struct inet_diag_msg *answer);
+static bool neighbour_query(const struct diag_request *request, struct inet_diag_msg *answer);
 static void neighbour_end(const struct process_end *end, bool is_v6, __be16 *port, __be32 *address);
 
 bool ucx_channel_is_of_user(const struct ucx_channel *channel)
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-    struct question question = {
-        .head = {.nlmsg_len = sizeof(question),
+    struct diag_request request = {
+        .head = {.nlmsg_len = sizeof(request),
                  .nlmsg_type = SOCK_DIAG_BY_FAMILY,
                  .nlmsg_flags = NLM_F_REQUEST},
         .body = {.sdiag_protocol = IPPROTO_TCP, .idiag_states = 1u << TCP_ESTABLISHED},
@@ -41,18 +41,18 @@ bool ucx_channel_is_of_user(const struct ucx_channel *channel)
         memcmp(ours.address, theirs.address, sizeof(ours.address)) != 0)
         return false;
     is_v6 = memcmp(ours.address, mapped, sizeof(mapped)) != 0;
-    question.body.sdiag_family = is_v6 ? AF_INET6 : AF_INET;
-    question.body.id.idiag_cookie[0] = question.body.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
-    /* Theirs: it begins where ours ends. */
-    neighbour_end(&theirs, is_v6, &question.body.id.idiag_sport, question.body.id.idiag_src);
-    neighbour_end(&ours, is_v6, &question.body.id.idiag_dport, question.body.id.idiag_dst);
-    /* One that was closed has no owner, which looks like root. */
-    return neighbour_ask(&question, &answer) && answer.idiag_state == TCP_ESTABLISHED &&
+    request.body.sdiag_family = is_v6 ? AF_INET6 : AF_INET;
+    request.body.id.idiag_cookie[0] = request.body.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+    /* The peer's socket has the two ends in the opposite order. */
+    neighbour_end(&theirs, is_v6, &request.body.id.idiag_sport, request.body.id.idiag_src);
+    neighbour_end(&ours, is_v6, &request.body.id.idiag_dport, request.body.id.idiag_dst);
+    /* A closed socket is reported with user 0. */
+    return neighbour_query(&request, &answer) && answer.idiag_state == TCP_ESTABLISHED &&
            answer.idiag_inode != 0 && answer.idiag_uid == geteuid();
 }
 
-/* The kernel answers inside of the call. */
-static bool neighbour_ask(const struct question *question, struct inet_diag_msg *answer)
+/* The kernel answers before send() returns. */
+static bool neighbour_query(const struct diag_request *request, struct inet_diag_msg *answer)
 {
     union {
         struct nlmsghdr head;
@@ -63,7 +63,7 @@ static bool neighbour_ask(const struct question *question, struct inet_diag_msg 
 
     if (fd < 0)
         return false;
-    if (send(fd, question, sizeof(*question), 0) == (ssize_t) sizeof(*question))
+    if (send(fd, request, sizeof(*request), 0) == (ssize_t) sizeof(*request))
         size = recv(fd, &reply, sizeof(reply), MSG_DONTWAIT);
     (void) close(fd);
     if (size < (ssize_t) NLMSG_LENGTH(sizeof(*answer)) ||

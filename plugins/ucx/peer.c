@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Peers of the message layer, and the links that lead to them. */
+/* Peers of the message layer, and their links. */
 
 #include "ucx.h"
 
@@ -33,7 +33,7 @@ int32_t ucx_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* The link stays as long as the other process does, if that has answered at all. */
+/* A link that is met stays until its process closes it; one that is being dialed is failed. */
 void ucx_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     struct ucx_link *link = ucx_peer(peer)->link;
@@ -48,7 +48,7 @@ void ucx_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
         ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, "nothing is left to send to it");
 }
 
-/* For the message layer: a path to a peer is its link. */
+/* The path of a peer (struct kit_msg_ops) is its link. */
 const void *ucx_peer_path(struct kit_endpoint *endpoint, const struct kit_peer *peer)
 {
     (void) endpoint;
@@ -56,8 +56,8 @@ const void *ucx_peer_path(struct kit_endpoint *endpoint, const struct kit_peer *
 }
 
 /*
- * A frame may overtake the introduction of the one that we have dialed. It has our secret, so it is
- * from there, and what it calls itself is not the name of another link.
+ * A frame may arrive before the HELLO on the channel of a dialed link. It has the link's secret, so
+ * it is from that process; its name is accepted unless another link has it.
  */
 bool ucx_path_is_named(struct kit_endpoint *endpoint, const void *path, const char *name)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pieces of puts and gets as active messages, and small puts. Small pieces and those over sockets
- * are eager, the others go by UCX's rendezvous, straight from one memory to the other. What was
- * posted for a piece is found by a tag, on the link that the message came over and no other.
+ * Pieces of puts and gets, and small puts, as active messages. Small pieces and those over sockets
+ * are eager; others are sent by rendezvous, without a copy. The receive of a piece is found by its
+ * tag, and has to be posted for the link that the message was received on.
  */
 
 #include "ucx.h"
@@ -25,7 +25,7 @@ static size_t bytes_size(void *state);
 static size_t bytes_pack(void *state, size_t offset, void *dest, size_t max_length);
 static void bytes_finish(void *state);
 
-/* What an eager piece is to UCX: something that gives its bytes when it is asked for them. */
+/* An eager piece is sent as a generic datatype: UCX asks for its bytes when it can copy them. */
 int32_t ucx_pieces_setup(struct na_plugin_class *na_class)
 {
     const ucp_generic_dt_ops_t ops = {
@@ -85,8 +85,9 @@ int32_t ucx_piece_recv(void *owner, struct kit_rma_piece *piece)
 }
 
 /*
- * Takes an eager piece back: nobody reads its memory from now on, and the other side is told so in
- * its place. That cannot be done when UCX has copied a part of it, or knows the memory itself.
+ * Cancels a piece; true if its memory is not accessed any more. An eager piece of which UCX has
+ * copied nothing, or all, is sent as zeroes, with is_taken_back in its header. Of other pieces that
+ * are being sent or received, UCX has a part or the memory itself.
  */
 bool ucx_piece_cancel(void *owner, struct kit_rma_piece *piece)
 {
@@ -107,7 +108,7 @@ bool ucx_piece_cancel(void *owner, struct kit_rma_piece *piece)
     return false;
 }
 
-/* What UCX has in hand ends when that does, or its link. */
+/* Ends a posted receive. A piece that was given to UCX ends with its request or its link. */
 void ucx_piece_withdraw(void *owner, struct kit_rma_piece *piece)
 {
     struct na_plugin_class *na_class = owner;
@@ -142,7 +143,7 @@ ucs_status_t ucx_piece_received(void *arg, const void *header, size_t header_siz
     priv = piece->priv;
     na_class->posted[copy.tag] = NULL;
     if (copy.is_taken_back != 0 && !priv->is_canceled) {
-        priv->is_lost = true; /* until the transfer ends, of which the sender says why */
+        priv->is_lost = true; /* the sender also ends the transfer, and says why */
         return UCS_OK;
     }
     if (is_announced && !priv->is_canceled)
@@ -154,8 +155,8 @@ ucs_status_t ucx_piece_received(void *arg, const void *header, size_t header_siz
 }
 
 /*
- * Straight from the memory to the socket, and what that does not take to UCX's buffer: when the
- * call returns UCX does not know the memory any more. Or there is no room now.
+ * UCX writes the memory to the socket and copies the rest to its buffer, so it does not access the
+ * memory after the call. NA_PLUGIN_AGAIN if there is no room.
  */
 int32_t ucx_put_send(void *owner, void *peer, const void *record, uint32_t record_size,
                      const struct kit_region *region, uint64_t offset, uint32_t size)
@@ -179,7 +180,7 @@ int32_t ucx_put_send(void *owner, void *peer, const void *record, uint32_t recor
     return ucx_status(UCS_PTR_STATUS(sent));
 }
 
-/* The peer is open since we answered it, for which it has waited; or it failed since. */
+/* A sender puts after this side's HELLO_ACK, which opened the peer: NULL means it has failed. */
 ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size, void *data,
                               size_t size, const ucp_am_recv_param_t *param)
 {
@@ -200,7 +201,7 @@ ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size,
     return UCS_OK;
 }
 
-/* A target's link is opened by the message layer when that answers its peer, which is soon. */
+/* A target has no link until the message layer opens the peer to answer it: the kit tries again. */
 static int32_t piece_link_status(const struct ucx_link *link)
 {
     if (kit_unlikely(link == NULL || link->phase == UCX_LINK_DIALING || link->is_failing))
@@ -208,7 +209,7 @@ static int32_t piece_link_status(const struct ucx_link *link)
     return kit_likely(link->phase == UCX_LINK_READY) ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
 }
 
-/* The callback has the request, also when UCX is done at once; not when this returns an error. */
+/* On success piece_sent() is called with the request, perhaps inside this call. */
 static ucs_status_t piece_start_send(struct ucx_request *request, const struct kit_rma_piece *piece)
 {
     const struct ucx_link *link = request->link;
@@ -255,10 +256,9 @@ static void piece_sent(void *request, ucs_status_t status, void *arg)
 }
 
 /*
- * The link that a message came on; NULL when it is not to be used. The endpoint that it came over
- * is looked up by UCX under a number of the message, too, which can be forged: so the header also
- * has to say what only the other side of that link was told. A link whose messages come over
- * another endpoint does not work, and is made again.
+ * Returns the link that a message was received on; NULL if the message is to be dropped. UCX finds
+ * the reply endpoint by a number in the message, which can be forged, so the header also has the
+ * link's secret. A link whose messages arrive on another endpoint cannot work, and is failed.
  */
 static struct ucx_link *message_link(const struct ucx_worker *worker,
                                      const struct ucx_link_name *name,
@@ -280,10 +280,10 @@ static void message_fail_link(struct ucx_link *link, const char *what)
     UCX_LOG_WARNING("dropped a message of %s: it %s", link->name, what);
     link->is_failing = true;
     link->failure = UCS_ERR_CONNECTION_RESET;
-    ucx_link_trouble(link);
+    ucx_link_schedule(link);
 }
 
-/* What was posted for that piece of that link; NULL when nothing was. */
+/* Finds the posted receive of a piece on that link, or NULL. */
 static struct kit_rma_piece *piece_find(const struct ucx_link *link, uint32_t tag, size_t size)
 {
     struct kit_rma_piece *piece = tag < UCX_TAGS ? link->na_class->posted[tag] : NULL;
@@ -319,7 +319,7 @@ static ucs_status_t piece_start_receive(struct kit_rma_piece *piece, void *descr
     return UCS_INPROGRESS;
 }
 
-/* UCX is done with a piece. */
+/* UCX completed the send or receive of a piece. */
 static void piece_received(void *request, ucs_status_t status, size_t size, void *arg)
 {
     struct ucx_request *own = arg;
@@ -346,7 +346,7 @@ static size_t bytes_size(void *state)
     return ((const struct ucx_request *) state)->size;
 }
 
-/* The header leaves with the first bytes, and says when these are none of the region. */
+/* The header is sent with the first bytes, so ucx_piece_cancel() may change both until then. */
 static size_t bytes_pack(void *state, size_t offset, void *dest, size_t max_length)
 {
     struct ucx_request *request = state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plugin's descriptor and table: UCX's transports under the message layer. */
+/* The plugin's descriptor and table. */
 
 #include "ucx.h"
 
@@ -63,7 +63,7 @@ static struct na_plugin ucx_plugin = {
     .cleanup = ucx_resources_cleanup,
 };
 
-/* A library older than the headers lacks what they promise; a newer one has it. */
+/* The plugin may use all of the API that its UCX headers have, so an older library is refused. */
 int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,
                            const char **reason_p)
 {
@@ -100,9 +100,10 @@ static const void *ucx_get_extension(const char *id)
 }
 
 /*
- * What UCX takes from the environment alone; the user's stays. A cache keeps registrations, and
- * what was deregistered within reach of peers. UD compares the address in each packet with the
- * port's, which soft RoCE (its devices alone have a parent there) does not have in them.
+ * Sets options that UCX reads from the environment alone, unless the user has set them. With the
+ * registration cache, peers still reach memory that was deregistered. UD compares the destination
+ * GID in each packet with the port's, and packets of soft RoCE have none; only devices of soft RoCE
+ * have an entry "parent".
  */
 static void ucx_settings_default(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Small objects that come and go with messages: what was needed once is kept until the end. */
+/* A pool of blocks for the small objects of messages. Blocks are freed when the class is closed. */
 
 #include "ucx.h"
 
@@ -7,7 +7,7 @@
 
 _Static_assert(sizeof(struct ucx_request) <= UCX_BLOCK_SIZE, "a request fits");
 
-/* Zero-filled, or NULL. */
+/* Returns a zero-filled block, or NULL. */
 void *ucx_block_get(struct na_plugin_class *na_class)
 {
     struct kit_link *block = na_class->free_blocks.next;
@@ -24,7 +24,7 @@ void ucx_block_put(struct na_plugin_class *na_class, void *block)
     struct kit_link *link = block;
 
     kit_list_init(link);
-    kit_list_append(na_class->free_blocks.next, link); /* the last is still in the cache */
+    kit_list_append(na_class->free_blocks.next, link); /* LIFO: the last block is in the cache */
 }
 
 void ucx_blocks_free(struct na_plugin_class *na_class)
@@ -37,7 +37,7 @@ void ucx_blocks_free(struct na_plugin_class *na_class)
     }
 }
 
-/* It holds the link. */
+/* The link is not freed before the request. */
 struct ucx_request *ucx_request_get(struct ucx_link *link)
 {
     struct ucx_request *request = ucx_block_get(link->na_class);
@@ -47,18 +47,18 @@ struct ucx_request *ucx_request_get(struct ucx_link *link)
     kit_list_init(&request->node);
     kit_list_append(&link->requests, &request->node);
     request->link = link;
-    link->busy++;
+    link->outstanding++;
     return request;
 }
 
 void ucx_request_put(struct ucx_request *request)
 {
-    request->link->busy--;
+    request->link->outstanding--;
     kit_list_remove(&request->node);
     ucx_block_put(request->link->na_class, request);
 }
 
-/* The link's endpoint is closed: nothing touches memory for it any more. */
+/* The link's endpoint is closed: its requests access no memory any more, and their owners end. */
 void ucx_requests_forget(struct ucx_link *link)
 {
     struct kit_endpoint *endpoint = &link->na_class->fabric;
@@ -80,8 +80,8 @@ void ucx_requests_forget(struct ucx_link *link)
 }
 
 /*
- * Whether UCX has pieces of that memory in hand, to or from that peer, or a transfer of its own
- * with that local handle, which is only compared.
+ * Whether the link has requests in progress for pieces of that region, or for a put or get by UCP
+ * with that local handle.
  */
 bool ucx_requests_touch(const struct ucx_link *link, const struct na_plugin_mem *mem)
 {

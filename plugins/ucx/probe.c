@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Whether a worker still receives through shared memory. All processes of the node write to one
- * queue of it; one that is killed after it took a place there and before it filled it stops that
- * queue for ever, and UCX does not notice. So after a death we write to ourselves, and when that
- * does not arrive a new worker takes over.
+ * queue of the worker. A process that is killed after it reserved an element, and before it filled
+ * it, blocks the queue for ever, and UCX does not notice. So after a death this process sends a
+ * probe to its own worker, and replaces the worker if the probe does not arrive.
  */
 
 #include "ucx.h"
@@ -17,7 +17,7 @@ static void probe_start(struct ucx_worker *worker);
 static bool probe_open(struct ucx_worker *worker);
 static void probe_sent(void *request, ucs_status_t status, void *arg);
 
-/* Begins what is to be found out, and goes on with it. True: a worker is broken. */
+/* Starts probes of suspect workers, and checks those in progress. True if a worker is broken. */
 bool ucx_probe_progress(struct na_plugin_class *na_class)
 {
     bool is_broken = false;
@@ -64,7 +64,7 @@ ucs_status_t ucx_probe_received(void *arg, const void *header, size_t header_siz
     if (size != sizeof(number) || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0)
         return UCS_OK;
     memcpy(&number, data, sizeof(number));
-    if (number == worker->probe_sent) /* anybody may send others */
+    if (number == worker->probe_sent) /* other numbers may be from any peer */
         worker->probe_seen = number;
     return UCS_OK;
 }
@@ -81,7 +81,7 @@ static void probe_start(struct ucx_worker *worker)
 
     if (worker->is_retired || !probe_open(worker) || kit_key_draw(&number) != NA_PLUGIN_SUCCESS)
         return;
-    worker->probe_sent = number.word[0] | 1; /* never 0, which has come already */
+    worker->probe_sent = number.word[0] | 1; /* never 0, the initial probe_seen */
     request = ucp_am_send_nbx(worker->probe_ep, UCX_AM_PROBE, NULL, 0, &worker->probe_sent,
                               sizeof(worker->probe_sent), &param);
     if (UCS_PTR_IS_ERR(request)) {
@@ -95,7 +95,7 @@ static void probe_start(struct ucx_worker *worker)
     worker->is_probing = true;
 }
 
-/* A worker of its own: one does not reach itself through shared memory. */
+/* Another worker sends the probes: a worker does not reach itself through shared memory. */
 static bool probe_open(struct ucx_worker *worker)
 {
     ucp_worker_params_t params = {

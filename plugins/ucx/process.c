@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which process of this node is at the other end of a link: the kernel says so. Whoever dialed
- * connects to a socket of the other process besides, that exists on this node only, and names the
- * connection over which they have met by its two ends. Each side takes the other's process id from
- * the socket (SO_PEERCRED), never from what was sent: no process can pass for another one, nor be
- * made to by one that both of them talk to. Where their registries lie they say here alone, to
- * processes of the same user: over the network it would tell anybody who is called where our memory
- * lies.
+ * Which process of this node is at the other end of a link. The side that dialed also connects to a
+ * local socket of the other process, and names the channel on which they met by the addresses of
+ * its ends. Each side takes the other's process id from the socket (SO_PEERCRED), never from a
+ * message: so no process can pass for another one, nor be made to by a third that has links to
+ * both. The addresses of the registries are exchanged here alone, between processes of the same
+ * user: over the network they would reveal the address space to any peer.
  */
 
 #include "ucx.h"
@@ -24,15 +23,15 @@
 #define PROCESS_MAGIC   0x50435855u
 #define PROCESS_BACKLOG 64
 #define PROCESS_SEEN    0x53435855u
-#define PROCESS_CLOSERS 4u /* at once */
+#define PROCESS_CLOSERS 4u /* threads at a time */
 
-/* It stays on this node: its byte order is theirs. */
+/* The record stays on this node, so it has the native byte order. */
 struct process_record {
     uint32_t magic;
     uint32_t reserved;
     struct ucx_link_name name;
-    struct process_end from, to; /* the sender's end of the connection and the receiver's */
-    uint64_t registry;           /* the sender's: where it lies; 0: there is none */
+    struct process_end from, to; /* the sender's end of the channel, and the receiver's */
+    uint64_t registry;           /* address of the sender's registry, or 0 */
 };
 
 struct process_answer {
@@ -49,13 +48,13 @@ static struct ucx_link *process_record_link(struct na_plugin_class *na_class,
 static void process_found(struct ucx_link *link, int fd, uint64_t registry);
 static uint64_t registry_address(const struct na_plugin_class *na_class);
 static bool process_is_own_user(int fd);
-static bool process_turn_away(int fd);
+static bool process_close_async(int fd);
 static bool process_may_ask(struct na_plugin_class *na_class);
 static void *process_close(void *arg);
 
 static atomic_uint process_closers;
 
-/* Without it nobody's memory is touched, and data go in messages. */
+/* If this fails no memory of other processes is accessed, and data are sent in messages. */
 void ucx_process_listen(struct na_plugin_class *na_class)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &na_class->process_fd};
@@ -76,7 +75,7 @@ void ucx_process_listen(struct na_plugin_class *na_class)
     na_class->may_attach = false;
 }
 
-/* Asks the process that introduced itself on a channel of ours. No answer is no harm. */
+/* Sends a record to the process whose HELLO was read on a dialed channel. It need not answer. */
 void ucx_process_ask(struct ucx_channel *channel, uint64_t incarnation)
 {
     struct ucx_link *link = channel->link;
@@ -96,7 +95,7 @@ void ucx_process_ask(struct ucx_channel *channel, uint64_t incarnation)
         return;
     }
     if (!process_is_own_user(fd)) {
-        if (!process_turn_away(fd))
+        if (!process_close_async(fd))
             link->na_class->unclosed_fd = fd;
         return;
     }
@@ -113,15 +112,15 @@ void ucx_process_ask(struct ucx_channel *channel, uint64_t incarnation)
     kit_list_append(&link->channels, &question->node);
 }
 
-/* The socket that nobody closed so far. If it cannot be closed now it ends with the process. */
+/* Tries once more to close unclosed_fd; otherwise it stays open until the process exits. */
 void ucx_process_close(struct na_plugin_class *na_class)
 {
     (void) process_may_ask(na_class);
 }
 
 /*
- * A caller, whose socket this takes over. False: no more are taken. Every user of the node can
- * call; only what ours does it could do to us anyhow.
+ * Takes over an accepted socket. False if no more are accepted. Any user of the node can connect,
+ * but only processes of this user, which could kill this one anyway, are trusted.
  */
 bool ucx_process_accept(struct na_plugin_class *na_class, int fd)
 {
@@ -129,7 +128,7 @@ bool ucx_process_accept(struct na_plugin_class *na_class, int fd)
         (void) ucx_channel_of_process(na_class, fd);
         return true;
     }
-    if (process_turn_away(fd))
+    if (process_close_async(fd))
         return true;
     UCX_LOG_WARNING("another user keeps connections to process %d from closing: memory of peers "
                     "that come from now on is not touched, their data go in messages",
@@ -138,7 +137,7 @@ bool ucx_process_accept(struct na_plugin_class *na_class, int fd)
     return false;
 }
 
-/* A record, or the answer to ours; or neither. */
+/* Reads a caller's record, or the answer to this side's record, and closes the channel. */
 void ucx_process_event(struct ucx_channel *channel)
 {
     struct process_answer answer = {.seen = PROCESS_SEEN,
@@ -162,7 +161,7 @@ void ucx_process_event(struct ucx_channel *channel)
     ucx_channel_close(channel);
 }
 
-/* An abstract name, which no file system knows. */
+/* A name in the abstract namespace. */
 static socklen_t process_address(uint64_t incarnation, struct sockaddr_un *address)
 {
     int length;
@@ -186,8 +185,8 @@ static bool process_record_fill(const struct ucx_link *link, const struct ucx_ch
 }
 
 /*
- * The link that the sender of the record has with us, and nobody else: its secret may have been
- * passed on, but one of its connections leads from one end to the other.
+ * Returns the link with the sender of a record, or NULL. Another process may know the link's
+ * secret, but only the sender has the channel with these two ends.
  */
 static struct ucx_link *process_record_link(struct na_plugin_class *na_class,
                                             const struct process_record *record)
@@ -213,7 +212,7 @@ static struct ucx_link *process_record_link(struct na_plugin_class *na_class,
     return NULL;
 }
 
-/* The process is of our user: others were turned away. */
+/* The socket's process is of this user: sockets of other users are closed before. */
 static void process_found(struct ucx_link *link, int fd, uint64_t registry)
 {
     struct ucred who = {0};
@@ -233,7 +232,10 @@ static uint64_t registry_address(const struct na_plugin_class *na_class)
     return (uint64_t) (uintptr_t) na_class->registry;
 }
 
-/* A process of another user could become a privileged one, which a privileged target may touch. */
+/*
+ * Another user's process could exec a privileged program, whose memory a privileged target may
+ * access.
+ */
 static bool process_is_own_user(int fd)
 {
     struct ucred who = {0};
@@ -243,11 +245,11 @@ static bool process_is_own_user(int fd)
 }
 
 /*
- * What the other user has put into the socket may be descriptors of its own, and closing the last
- * one of a socket that lingers takes as long as that user likes: progress does not wait for it.
- * False: the socket stays open, for too many such are being closed.
+ * Closes another user's socket in a thread. The socket may have received descriptors, and closing
+ * the last one of a socket with SO_LINGER takes as long as that user likes; progress must not wait.
+ * False if too many are being closed: the socket stays open.
  */
-static bool process_turn_away(int fd)
+static bool process_close_async(int fd)
 {
     pthread_attr_t attr;
     pthread_t thread;
@@ -263,10 +265,10 @@ static bool process_turn_away(int fd)
     return is_begun;
 }
 
-/* Not while a socket that another user keeps from closing waits: there would be more of them. */
+/* False while unclosed_fd is open, because another request could leave one more such socket. */
 static bool process_may_ask(struct na_plugin_class *na_class)
 {
-    if (na_class->unclosed_fd >= 0 && process_turn_away(na_class->unclosed_fd))
+    if (na_class->unclosed_fd >= 0 && process_close_async(na_class->unclosed_fd))
         na_class->unclosed_fd = -1;
     return na_class->unclosed_fd < 0;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What may stand for the protocol in an init string: the words of UCX_TLS, several joined by '+'
- * (ucx+tcp+cma). What a word means is UCX's documentation of UCX_TLS; a transport's own name, as
- * ucx_info -d shows it, is a word as well.
+ * The protocol in an init string is a list of transports and aliases as in UCX_TLS, joined by '+'
+ * (ucx+tcp+cma). UCX documents the aliases; `ucx_info -d` shows the names of transports.
  */
 
 #include "ucx.h"
@@ -12,7 +11,7 @@
 
 struct ucx_alias {
     const char *word;
-    const char *transports[6]; /* one of them is enough; a '*' at the end stands for any rest */
+    const char *transports[6]; /* patterns; a '*' at the end matches any rest */
 };
 
 static bool ucx_token_covers(const char *token, size_t length, const char *transport);
@@ -41,7 +40,7 @@ static const struct ucx_alias ucx_aliases[] = {
     {"ze", {"ze_*"}},
 };
 
-/* Transports that UCX has somewhere, so that a request for them is not taken for a typing error. */
+/* Transports that this machine may lack: asking for one is not reported as an unknown word. */
 static const char *const ucx_transports[] = {
     "self",     "tcp",       "sysv",     "posix",    "cma",       "knem",      "xpmem",
     "rc_verbs", "rc_mlx5",   "ud_verbs", "ud_mlx5",  "dc_mlx5",   "ugni_rdma", "ugni_smsg",
@@ -49,7 +48,7 @@ static const char *const ucx_transports[] = {
     "ze_copy",  "ze_ipc",    "ze_gdr",   "srd",      "gga_mlx5",
 };
 
-/* The value for UCX_TLS. False when a word of it is not known. */
+/* Converts a protocol to the value of UCX_TLS. False if a word of it is unknown. */
 bool ucx_protocol_to_tls(const char *protocol, char tls[UCX_TLS_MAX])
 {
     size_t length = strlen(protocol), begin = 0;
@@ -69,7 +68,7 @@ bool ucx_protocol_to_tls(const char *protocol, char tls[UCX_TLS_MAX])
     return true;
 }
 
-/* True when the machine lacks a word of the list; then that word is written to `missing`. */
+/* True if the machine has no transport for a word of the list, which is written to `missing`. */
 bool ucx_protocol_missing(const char *tls, char *missing, size_t size)
 {
     for (const char *token = tls;;) {
@@ -85,7 +84,7 @@ bool ucx_protocol_missing(const char *tls, char *missing, size_t size)
     }
 }
 
-/* Whether the list allows a transport; it need not be there. */
+/* Whether the list has a transport, which this machine may lack. */
 bool ucx_protocol_has(const char *tls, const char *transport)
 {
     for (const char *token = tls;;) {

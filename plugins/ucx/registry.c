@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is registered, as an array that other processes of this node may read: who gets from us by
- * itself looks here before, and again behind each piece. It never moves, and none of it is given
- * back while the endpoint lives.
+ * The registry: an array of the registered regions that other processes of this node read. The
+ * origin of a get that reads the memory itself reads the entry before, and again behind each piece
+ * (rma_read.c). The array is neither moved nor shrunk while the class is open.
  */
 
 #include "ucx.h"
@@ -12,7 +12,7 @@
 static struct ucx_entry *registry_find(const struct na_plugin_class *na_class,
                                        const struct na_plugin_mem *mem);
 
-/* Address space alone: what is not used takes no memory. Without it we copy for others. */
+/* Unused entries take no memory. If this fails the engine carries out all gets. */
 void ucx_registry_open(struct na_plugin_class *na_class)
 {
     void *memory = mmap(NULL, UCX_REGISTRY * sizeof(struct ucx_entry), PROT_READ | PROT_WRITE,
@@ -42,7 +42,7 @@ void ucx_registry_add(struct na_plugin_class *na_class, const struct na_plugin_m
     atomic_store_explicit(&entry->key[0], mem->region.key.word[0], memory_order_release);
 }
 
-/* Before the caller may use the memory for something else: what is read of that does not count. */
+/* The fence orders this before the caller's next use of the memory: a read of that is detected. */
 void ucx_registry_remove(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
 {
     struct ucx_entry *entry = registry_find(na_class, mem);

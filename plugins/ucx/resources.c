@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The transports that UCX has on this machine, asked once for the process. */
+/* The transports that UCX has on this machine, queried once for the process. */
 
 #include "ucx.h"
 
@@ -18,7 +18,7 @@ static struct ucx_resource ucx_resource_list[256];
 static uint32_t ucx_resource_count;
 static bool ucx_resources_asked;
 
-/* The list stays as it is until the plugin's cleanup, when nobody uses it. */
+/* The list does not change until the plugin's cleanup, when no thread uses it. */
 uint32_t ucx_resources(const struct ucx_resource **list_p)
 {
     (void) pthread_mutex_lock(&ucx_resources_lock);
@@ -34,7 +34,7 @@ uint32_t ucx_resources(const struct ucx_resource **list_p)
     return ucx_resource_count;
 }
 
-/* Each transport once, separated by commas. */
+/* Lists each transport once. */
 void ucx_resources_text(char text[UCX_OFFERED_MAX])
 {
     const struct ucx_resource *list;
@@ -55,7 +55,7 @@ void ucx_resources_text(char text[UCX_OFFERED_MAX])
         (void) snprintf(text, UCX_OFFERED_MAX, "nothing");
 }
 
-/* Whether a list has transports here that read and write memory by themselves, and others. */
+/* Whether the machine has RDMA transports of a list, and whether it has others of the list. */
 void ucx_resources_find(const char *tls, bool *has_hardware, bool *has_others)
 {
     static const char *const hardware[] = {"rc_verbs", "rc_mlx5", "dc_mlx5", "ugni_rdma"};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets at their origin. Gets within a node we read ourselves, over one-sided lanes UCX
- * does all, and everything else is a transfer of the kit's engine, in which the target has a part:
- * it copies within the node, or pieces travel as active messages.
+ * Puts and gets at their origin. The origin itself reads the data of a get within a node, UCP
+ * carries out transfers over RDMA lanes, and all others are transfers of the kit's engine: within a
+ * node the target copies, otherwise pieces are sent as active messages.
  */
 
 #include "ucx.h"
@@ -88,7 +88,7 @@ int32_t ucx_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
     return ret;
 }
 
-/* UCP's own end when UCX is done, the others as soon as nothing touches the memory any more. */
+/* A transfer by UCP ends when UCX completes it, others once nothing accesses the memory. */
 bool ucx_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status)
 {
     struct ucx_transfer *transfer = rma->priv;
@@ -99,7 +99,7 @@ bool ucx_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int
     return true;
 }
 
-/* True: nothing touches the local memory any more. */
+/* True if nothing accesses the local memory any more. */
 bool ucx_transfer_abandon(struct ucx_transfer *transfer, int32_t status, bool is_peer_gone)
 {
     struct kit_rma_transfer *part = transfer->rma->transfer;
@@ -112,13 +112,13 @@ bool ucx_transfer_abandon(struct ucx_transfer *transfer, int32_t status, bool is
                                                                     part, status, is_peer_gone));
 }
 
-/* A put that takes its REQUEST along is no frame, which a key would seal: not with one, then. */
+/* With a key frames are authenticated, but a small put is no frame: so it is used without a key. */
 static uint32_t rma_eager_size(const struct na_plugin_class *na_class)
 {
     return na_class->secret == NULL ? UCX_PIECE : 0;
 }
 
-/* The target of an inline put has nothing to make ready: so small ones take one round trip. */
+/* An inline put needs no GRANT of the target, so a small put over sockets takes one round trip. */
 static enum kit_rma_mover rma_mover(void *owner, const struct kit_rma_request *request)
 {
     const struct ucx_link *link = ucx_peer(request->peer)->link;
@@ -132,7 +132,7 @@ static enum kit_rma_mover rma_mover(void *owner, const struct kit_rma_request *r
                : KIT_RMA_PIECES;
 }
 
-/* The message layer opens a peer when it answers: until then the link is found by the name. */
+/* Until the message layer opens the peer, to answer it, its link is found by the name. */
 static int32_t rma_process(void *owner, void *peer, uint32_t *pid_p)
 {
     const struct kit_peer *kit_peer = peer;
@@ -163,7 +163,7 @@ static void rma_transfer_done(void *owner, void *cookie, int32_t status)
 
     rma->transfer = NULL;
     if (transfer->is_read)
-        ucx_read_helped(transfer, status);
+        ucx_read_part_done(transfer, status);
     else
         kit_remote_transfer_done(owner, rma, status);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets by UCP itself, over lanes that need no help of the target, and an endpoint of their
- * own: what a device refuses breaks that one. From then on the engine moves the data of that link.
+ * Puts and gets by UCP over RDMA lanes, on an endpoint of their own: an access that the device
+ * refuses breaks only that one. From then on the engine moves the data of that link.
  */
 
 #include "ucx.h"
@@ -11,7 +11,7 @@ static void native_flush(struct ucx_request *request);
 static void native_flushed(void *request, ucs_status_t status, void *arg);
 static void native_end(struct ucx_request *request, ucs_status_t status);
 
-/* NA_PLUGIN_OPNOTSUPPORTED: the engine has to do it. */
+/* NA_PLUGIN_OPNOTSUPPORTED: the engine has to carry it out. */
 int32_t ucx_native_start(struct ucx_transfer *transfer)
 {
     const struct kit_msg_rma *rma = transfer->rma;
@@ -52,7 +52,7 @@ int32_t ucx_native_start(struct ucx_transfer *transfer)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* A put is there when the endpoint was flushed behind it. */
+/* A put has completed at the target only after a flush of the endpoint. */
 static void native_done(void *request, ucs_status_t status, void *arg)
 {
     struct ucx_request *own = arg;
@@ -87,8 +87,8 @@ static void native_flushed(void *request, ucs_status_t status, void *arg)
 }
 
 /*
- * UCX does not say which access it was that the device has refused: the target looks at each of
- * those that ended with their endpoint.
+ * UCX does not tell which access the device refused. So the engine starts every transfer again that
+ * failed with the endpoint, and the target checks each.
  */
 static void native_end(struct ucx_request *request, ucs_status_t status)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gets from processes of this node: we read their memory ourselves, by cross-memory attach. Their
- * registry says what we may read; it is asked first, and behind each piece in the same system call,
- * so what was deregistered meanwhile never counts as read. Of a large get the target copies a part
- * from the end at the same time, for two processors get more out of the memory than one.
+ * Gets from processes of this node: the origin reads the target's memory by cross-memory attach.
+ * The target's registry says what may be read. Its entry is read first, and again behind each piece
+ * in the same system call, so memory that was deregistered meanwhile never counts as read. The
+ * target copies a part of a large get at the same time, from the end, because two processors use
+ * more of the memory's bandwidth than one.
  */
 
 #include "ucx.h"
@@ -14,11 +15,11 @@
 
 #define READ_PIECE  (UINT64_C(512) << 10)
 #define READ_BUDGET (UINT64_C(1) << 20)  /* bytes in one poll */
-#define READ_SHARED (UINT64_C(64) << 10) /* of at least so many the target copies half */
+#define READ_SHARED (UINT64_C(64) << 10) /* the target copies half of a get from this size on */
 
-static uint64_t read_place(const struct ucx_transfer *transfer);
+static uint64_t read_entry_address(const struct ucx_transfer *transfer);
 static int32_t read_check(const struct ucx_transfer *transfer, uint64_t *base_p);
-static void read_share(struct ucx_transfer *transfer);
+static void read_split(struct ucx_transfer *transfer);
 static int32_t read_piece(struct ucx_transfer *transfer, uint64_t *moved_p);
 static void read_advance(struct ucx_transfer *transfer, int32_t status);
 static void read_end(struct ucx_transfer *transfer, int32_t status);
@@ -32,7 +33,7 @@ bool ucx_read_is_possible(const struct ucx_transfer *transfer)
            ucx_regions_are_host(&rma->local->region, &rma->remote->region);
 }
 
-/* NA_PLUGIN_OPNOTSUPPORTED: the target has to do it. */
+/* NA_PLUGIN_OPNOTSUPPORTED: the engine has to carry it out. */
 int32_t ucx_read_start(struct ucx_transfer *transfer)
 {
     struct na_plugin_class *na_class = transfer->na_class;
@@ -42,15 +43,15 @@ int32_t ucx_read_start(struct ucx_transfer *transfer)
         return ret;
     transfer->is_read = true;
     transfer->tail = transfer->rma->length;
-    read_share(transfer);
+    read_split(transfer);
     kit_list_append(&na_class->reads, &transfer->node);
     if (na_class->reads.next == &transfer->node)
         ucx_reads_progress(na_class);
     return NA_PLUGIN_SUCCESS;
 }
 
-/* The target has moved its part, or the get ends with that. */
-void ucx_read_helped(struct ucx_transfer *transfer, int32_t status)
+/* The engine's transfer of the target's part ended with `status`. */
+void ucx_read_part_done(struct ucx_transfer *transfer, int32_t status)
 {
     if (transfer->is_over)
         read_end(transfer, transfer->status);
@@ -58,10 +59,10 @@ void ucx_read_helped(struct ucx_transfer *transfer, int32_t status)
              transfer->head == transfer->tail)
         read_advance(transfer, status);
     else
-        read_share(transfer);
+        read_split(transfer);
 }
 
-/* Goes on with the gets, in order. */
+/* Reads pieces of the gets in progress, in order, up to READ_BUDGET. */
 void ucx_reads_progress(struct na_plugin_class *na_class)
 {
     uint64_t budget = READ_BUDGET;
@@ -73,7 +74,7 @@ void ucx_reads_progress(struct na_plugin_class *na_class)
         int32_t status = read_piece(transfer, &moved);
 
         budget -= moved < budget ? moved : budget;
-        if (status == NA_PLUGIN_OPNOTSUPPORTED) { /* the system does not let us any more */
+        if (status == NA_PLUGIN_OPNOTSUPPORTED) { /* the system refuses the access */
             transfer->is_unreadable = true;
             transfer->link->registry = 0;
             status = NA_PLUGIN_SUCCESS;
@@ -85,20 +86,20 @@ void ucx_reads_progress(struct na_plugin_class *na_class)
     }
 }
 
-static uint64_t read_place(const struct ucx_transfer *transfer)
+static uint64_t read_entry_address(const struct ucx_transfer *transfer)
 {
     return transfer->link->registry +
            (uint32_t) transfer->rma->remote->region.id * sizeof(struct ucx_entry);
 }
 
-/* Whether that region may be read as far as is wanted, by what its owner says. */
+/* Checks key, rights and range against the owner's registry, and returns the address to read. */
 static int32_t read_check(const struct ucx_transfer *transfer, uint64_t *base_p)
 {
     const struct kit_msg_rma *rma = transfer->rma;
     struct ucx_entry entry;
     struct kit_key key;
     const struct iovec local = {&entry, sizeof(entry)};
-    const struct iovec remote = kit_iovec(read_place(transfer), sizeof(entry));
+    const struct iovec remote = kit_iovec(read_entry_address(transfer), sizeof(entry));
     uint64_t moved;
     int32_t ret = kit_attach_read(transfer->link->pid, &local, 1, &remote, 1, &moved);
 
@@ -116,8 +117,8 @@ static int32_t read_check(const struct ucx_transfer *transfer, uint64_t *base_p)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Has the target copy the second half of what is left. It is not needed when that fails. */
-static void read_share(struct ucx_transfer *transfer)
+/* Has the target copy the second half of the rest. If that fails, this side reads all of it. */
+static void read_split(struct ucx_transfer *transfer)
 {
     uint64_t half = (transfer->tail - transfer->head) / 2;
 
@@ -129,8 +130,8 @@ static void read_share(struct ucx_transfer *transfer)
 }
 
 /*
- * The kernel fills the buffers in the order of the array: a key that is the same behind the data
- * was so before, because each is given once.
+ * The kernel fills the buffers in the order of the array, and a key is used once: if it is there
+ * after the data were read, the region was registered while they were read.
  */
 static int32_t read_piece(struct ucx_transfer *transfer, uint64_t *moved_p)
 {
@@ -147,7 +148,7 @@ static int32_t read_piece(struct ucx_transfer *transfer, uint64_t *moved_p)
     local[0] = kit_iovec(rma->local->region.base + rma->local_offset + transfer->head, size);
     local[1] = (struct iovec){&key, sizeof(key)};
     remote[0] = kit_iovec(transfer->remote_base + transfer->head, size);
-    remote[1] = kit_iovec(read_place(transfer), sizeof(key));
+    remote[1] = kit_iovec(read_entry_address(transfer), sizeof(key));
     ret = kit_attach_read(transfer->link->pid, local, 2, remote, 2, &moved);
     if (moved == size + sizeof(key) && kit_key_is_equal(&key, &rma->remote->region.key)) {
         transfer->head += size;
@@ -156,12 +157,12 @@ static int32_t read_piece(struct ucx_transfer *transfer, uint64_t *moved_p)
     }
     if (ret != NA_PLUGIN_SUCCESS && ret != NA_PLUGIN_FAULT)
         return ret;
-    /* A part of it is not there (any more): because it is not registered any more? */
+    /* The read was short or the key has changed: find out whether the region was deregistered. */
     ret = read_check(transfer, &ignored);
     return ret == NA_PLUGIN_SUCCESS ? NA_PLUGIN_FAULT : ret;
 }
 
-/* There is nothing to read any more: what is left is the target's to move, or all is over. */
+/* This side reads no more: ends the get, or has the engine move the rest. */
 static void read_advance(struct ucx_transfer *transfer, int32_t status)
 {
     if (status != NA_PLUGIN_SUCCESS) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sockets between two endpoints. They stay open: the system closes them when a process dies,
- * and that is how the other side learns of it.
+ * The sockets between two endpoints. They stay open, because the system closes them when a process
+ * dies, and the peer notices the death by that.
  */
 
 #include "ucx.h"
@@ -13,17 +13,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CHANNEL_SYNS 5 /* about a minute until a silent host counts as unreachable */
+#define CHANNEL_SYNS 5 /* a host that does not answer is unreachable after about a minute */
 
-/* A vanished host, as opposed to a vanished process, is noticed after ten to fifteen seconds. */
+/* The death of a peer's host, not only of its process, is noticed after 10 to 15 seconds. */
 #define CHANNEL_KEEP_IDLE     5
 #define CHANNEL_KEEP_INTERVAL 2
 #define CHANNEL_KEEP_COUNT    4
 
-static void channel_settings(int fd);
-static void channel_unhold(struct ucx_channel *channel);
+static void channel_set_options(int fd);
+static void channel_drop_deferred(struct ucx_channel *channel);
 
-/* Takes the descriptor over, also when it fails. */
+/* Takes over the descriptor, which is closed if this fails. */
 struct ucx_channel *ucx_channel_create(struct na_plugin_class *na_class, int fd)
 {
     struct ucx_channel *channel = kit_host->mem_alloc(sizeof(*channel), 0);
@@ -35,7 +35,7 @@ struct ucx_channel *ucx_channel_create(struct na_plugin_class *na_class, int fd)
     channel->fd = fd;
     channel->na_class = na_class;
     kit_list_init(&channel->node);
-    channel_settings(fd);
+    channel_set_options(fd);
     return channel;
 }
 
@@ -49,7 +49,7 @@ bool ucx_channel_watch(struct ucx_channel *channel, int how, uint32_t events)
     return false;
 }
 
-/* A connection of process.c's, which has said nothing yet. It takes the descriptor over. */
+/* Makes an unidentified channel of a local socket (process.c). Takes over the descriptor. */
 struct ucx_channel *ucx_channel_of_process(struct na_plugin_class *na_class, int fd)
 {
     struct ucx_channel *channel = ucx_channel_create(na_class, fd);
@@ -65,7 +65,7 @@ struct ucx_channel *ucx_channel_of_process(struct na_plugin_class *na_class, int
     return NULL;
 }
 
-/* Where the connection begins and ends. */
+/* Returns the address of this side's end of the connection, or of the peer's. */
 bool ucx_channel_end(const struct ucx_channel *channel, bool is_ours, struct process_end *end)
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -91,20 +91,20 @@ bool ucx_channel_end(const struct ucx_channel *channel, bool is_ours, struct pro
     return true;
 }
 
-/* One byte, so that the end of the connection is not taken for a death. */
-void ucx_channel_say_goodbye(struct ucx_channel *channel)
+/* One byte, so that the peer does not take the end of the connection for a death. */
+void ucx_channel_send_bye(struct ucx_channel *channel)
 {
-    const uint8_t goodbye = UCX_GOODBYE;
+    const uint8_t bye = UCX_BYE;
     ssize_t size = 0;
 
     if (channel->is_met && channel->out == NULL)
-        size = send(channel->fd, &goodbye, sizeof(goodbye), MSG_NOSIGNAL | MSG_DONTWAIT);
+        size = send(channel->fd, &bye, sizeof(bye), MSG_NOSIGNAL | MSG_DONTWAIT);
     (void) size;
 }
 
 /*
- * An event that was read already may still refer to it: it is freed later. Closing alone would not
- * end the events: a child of the program's may have the socket, too.
+ * The channel is freed later, because an event that was read already may refer to it. It is removed
+ * from epoll explicitly: after close() alone events go on if a child process has the socket, too.
  */
 void ucx_channel_close(struct ucx_channel *channel)
 {
@@ -114,7 +114,7 @@ void ucx_channel_close(struct ucx_channel *channel)
     (void) close(channel->fd);
     channel->fd = -1;
     channel->link = NULL;
-    channel_unhold(channel);
+    channel_drop_deferred(channel);
     kit_list_remove(&channel->node);
     kit_list_append(&channel->na_class->closing, &channel->node);
 }
@@ -133,7 +133,7 @@ void ucx_channels_reclaim(struct na_plugin_class *na_class)
     }
 }
 
-static void channel_settings(int fd)
+static void channel_set_options(int fd)
 {
     static const struct {
         int level, option, value;
@@ -151,13 +151,13 @@ static void channel_settings(int fd)
                           sizeof(settings[i].value));
 }
 
-static void channel_unhold(struct ucx_channel *channel)
+static void channel_drop_deferred(struct ucx_channel *channel)
 {
-    if (channel->held == NULL)
+    if (channel->deferred == NULL)
         return;
-    kit_host->mem_free(channel->held);
+    kit_host->mem_free(channel->deferred);
     kit_host->mem_free(channel->in);
-    channel->held = NULL;
+    channel->deferred = NULL;
     channel->in = NULL;
     channel->na_class->held_calls--;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UCX's status codes, and what UCX would print by itself: what it says inside of our calls, and in
- * its own thread, goes to our log instead, where a dead peer is one line and not many.
+ * Mapping UCX's status codes to NA's, and UCX's log. What UCX logs inside of the plugin's calls,
+ * and in its async thread, goes to the plugin's log at level info instead of to standard output.
  */
 
 #include "ucx.h"
@@ -17,17 +17,17 @@
 #    endif
 #endif
 
-/* UCX's thread, which tells of devices. Without a handler that is on the standard output. */
+/* The name of UCX's async thread, which logs the state of devices. */
 #define UCX_THREAD_NAME "async"
 
-/* The cheapest model; a plugin's share of what the loader keeps for it is a few bytes. */
+/* The cheapest model; it takes a few bytes of the static TLS that the loader has in reserve. */
 _Thread_local uint32_t ucx_log_depth __attribute__((tls_model("initial-exec")));
 
 pthread_mutex_t ucx_log_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool ucx_log_is_captured;
 static _Thread_local char ucx_log_text[256];
 
-/* Says that UCX has refused `what`, and returns why. */
+/* Logs that UCX failed to do `what`, and returns NA's status, never NA_PLUGIN_AGAIN. */
 int32_t ucx_failed(const char *what, ucs_status_t status)
 {
     int32_t ret = ucx_status(status);
@@ -59,7 +59,7 @@ int32_t ucx_status(ucs_status_t status)
     case UCS_ERR_BUFFER_TOO_SMALL:
     case UCS_ERR_EXCEEDS_LIMIT:
         return NA_PLUGIN_OVERFLOW;
-    case UCS_ERR_CANCELED: /* by UCX, which closes the endpoint: no request is cancelled by us */
+    case UCS_ERR_CANCELED: /* with its endpoint: this plugin cancels no request */
     case UCS_ERR_UNREACHABLE:
     case UCS_ERR_TIMED_OUT:
     case UCS_ERR_ENDPOINT_TIMEOUT:
@@ -81,8 +81,8 @@ static bool ucx_log_is_meant(void);
 #endif
 
 /*
- * For good: handlers are a stack, and one that somebody else pushed meanwhile would go in place of
- * ours. It lets everything pass that other users of UCX in this process are told.
+ * Installs the handler for the lifetime of the process: handlers are a stack, and popping would
+ * remove one that another user of UCX pushed later. It passes on what other users of UCX cause.
  */
 void ucx_log_capture(void)
 {
@@ -100,7 +100,7 @@ void ucx_log_reset(void)
     ucx_log_text[0] = '\0';
 }
 
-/* The last complaint of UCX in this thread since the reset, for the reason of a failure. */
+/* The last line that UCX logged in this thread since ucx_log_reset(), the reason of a failure. */
 const char *ucx_log_last(void)
 {
     return ucx_log_text[0] != '\0' ? ucx_log_text : "UCX says no more";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The private objects of the plugin and what its modules offer each other. Everything that is
- * reached through an endpoint is guarded by the lock of its message layer.
+ * What the modules of this plugin share. The lock of a class's message layer guards everything that
+ * belongs to the class.
  */
 
 #ifndef UCX_H
@@ -19,30 +19,30 @@
 #include <ucp/api/ucp.h>
 
 #define UCX_PLUGIN_NAME   "ucx"
-#define UCX_ORIGIN_PREFIX "origin-" /* of the names of those who do not listen */
+#define UCX_ORIGIN_PREFIX "origin-" /* names of endpoints that do not listen begin with it */
 
 #define UCX_MAX_FRAME     UINT64_C(65536)
-#define UCX_MAX_SENDS     1u /* UCX may let a frame overtake one that it has in its queue */
-#define UCX_PIECE         UINT32_C(245760)      /* of a transfer; over sockets it fits */
-#define UCX_STREAM_SEG    "256K"                /* into what UCX hands to the socket in one go */
-#define UCX_PIECES        16u                   /* of a transfer in progress */
-#define UCX_TAGS          4096u                 /* of pieces that we receive */
-#define UCX_EAGER_MAX     UINT64_C(16384)       /* larger pieces go by rendezvous */
-#define UCX_LOOKS         8u                    /* at shared memory in one poll */
-#define UCX_LINK_POLLS    64u                   /* polls between two looks at the clock, which */
-#define UCX_LINK_NS       UINT64_C(50000)       /* says whether to look at the sockets */
-#define UCX_GRACE_NS      UINT64_C(20000000)    /* for frames behind a closed socket */
-#define UCX_HELLO_NS      UINT64_C(60000000000) /* a target may be slow to read it */
+#define UCX_MAX_SENDS     1u /* UCX may deliver a frame before an earlier one that it queued */
+#define UCX_PIECE         UINT32_C(245760) /* bytes of a piece, which fits UCX_STREAM_SEG */
+#define UCX_STREAM_SEG    "256K"           /* segment size of UCX's tcp, sent by one system call */
+#define UCX_PIECES        16u              /* pieces of a transfer in progress */
+#define UCX_TAGS          4096u            /* tags of pieces to receive */
+#define UCX_EAGER_MAX     UINT64_C(16384)  /* larger pieces are sent by rendezvous */
+#define UCX_SHARED_POLLS  8u               /* polls of a worker with shared memory alone */
+#define UCX_LINK_POLLS    64u              /* polls between two readings of the clock */
+#define UCX_LINK_NS       UINT64_C(50000)  /* between two polls of the sockets */
+#define UCX_GRACE_NS      UINT64_C(20000000)    /* for frames sent before a socket was closed */
+#define UCX_HELLO_NS      UINT64_C(60000000000) /* for a caller's HELLO */
 #define UCX_BUCKETS       1024u
-#define UCX_SPARES        4u   /* descriptors that UCX finds free when it makes an endpoint */
-#define UCX_OFFERED_MAX   512u /* text that names what UCX offers */
-#define UCX_DEVICES_MAX   256u /* a list of interfaces */
+#define UCX_SPARES        4u   /* descriptors kept free for ucp_ep_create() */
+#define UCX_OFFERED_MAX   512u /* bytes of a list of UCX's transports */
+#define UCX_DEVICES_MAX   256u /* bytes of a list of interfaces */
 
 /* Active messages */
 #define UCX_AM_FRAME         1u
 #define UCX_AM_PIECE         2u
-#define UCX_AM_PUT           3u /* a small put, all of it */
-#define UCX_AM_PROBE         4u /* from ourselves */
+#define UCX_AM_PUT           3u /* the REQUEST of a small put with all of its data */
+#define UCX_AM_PROBE         4u /* from this process (probe.c) */
 #define UCX_AM_COUNT         5u
 
 #define UCX_LOG(level, ...)  KIT_LOG(level, UCX_PLUGIN_NAME, __VA_ARGS__)
@@ -51,16 +51,17 @@
 #define UCX_LOG_INFO(...)    UCX_LOG(NA_PLUGIN_LOG_INFO, __VA_ARGS__)
 #define UCX_LOG_DEBUG(...)   UCX_LOG(NA_PLUGIN_LOG_DEBUG, __VA_ARGS__)
 
-/* A transport in a worker's address: a sum over its name, and lengths of addresses. */
+/* A transport in a worker's address: UCX's checksum of its name, and the sizes of its addresses. */
 #define UCX_TRANSPORTS_MAX 64u
 struct ucx_transport {
     uint16_t sum;
-    uint32_t device_size, place_size;
+    uint32_t device_size, iface_size;
 };
 
 /*
- * One of UCX's workers. There is one until a process that dies leaves the shared memory through
- * which others write to it in disorder; then a new one takes its place for whoever comes.
+ * A class has one worker, and another one for the loopback interface (context.c). If a process dies
+ * while it writes to a worker's shared memory, the worker may receive nothing any more; then a new
+ * one replaces it for new links (probe.c).
  */
 struct ucx_worker {
     struct kit_link node;
@@ -69,124 +70,127 @@ struct ucx_worker {
     ucp_worker_h worker;
     ucp_address_t *address;
     size_t address_size;
-    uint64_t uuid; /* in it */
+    uint64_t uuid; /* UCX's identifier of the worker, part of `address` */
     struct ucx_transport transports[UCX_TRANSPORTS_MAX];
     uint32_t transport_count;
-    uint32_t tcp_count;  /* of them */
-    bool is_readable;    /* addresses like it can be checked */
-    ucp_worker_h prober; /* by which we write to ourselves, made when it is needed */
+    uint32_t tcp_count;  /* transports that are tcp */
+    bool is_readable;    /* worker_address.c understands this UCX's addresses */
+    ucp_worker_h prober; /* sends probes to `worker`; NULL until the first one */
     ucp_ep_h probe_ep;
-    uint64_t probe_sent; /* number of the last probe, random */
-    uint64_t probe_seen;
-    uint64_t probe_end;
+    uint64_t probe_sent; /* the random number in the last probe */
+    uint64_t probe_seen; /* the number of the last probe that arrived */
+    uint64_t probe_end;  /* ns */
     uint32_t probe_polls;
-    bool is_suspect; /* it is to be probed */
+    bool is_suspect; /* the next poll sends a probe */
     bool is_probing;
-    bool is_broken; /* it receives nothing any more */
+    bool is_broken; /* the probe did not arrive */
     bool is_retired;
 };
 
 #define UCX_CHALLENGE       72u
-#define UCX_CHALLENGE_SHARE 8u /* where the shares lie in it */
+#define UCX_CHALLENGE_SHARE 8u /* offset of the shares in the challenge */
 
-/* Of auth.c; without a key only the challenge. */
+/* State of auth.c; without a key only the challenge is used. */
 struct ucx_auth {
-    struct kit_auth_exchange exchange[KIT_SECRETS]; /* of a caller: the first */
-    struct kit_auth_keys keys[KIT_SECRETS];         /* for each share of the called one */
-    uint32_t proven;                                /* of them, by the caller's code: bits */
+    struct kit_auth_exchange exchange[KIT_SECRETS]; /* a caller uses the first one */
+    struct kit_auth_keys keys[KIT_SECRETS];         /* for each share in the challenge */
+    uint32_t proven;                                /* bits: `keys` whose code was right */
     uint8_t challenge[UCX_CHALLENGE];
 };
 
-/* One socket on which two endpoints introduce themselves and see each other die. */
+/* A socket between two endpoints, for their HELLOs and to notice the peer's death. */
 struct ucx_channel {
-    struct kit_link node; /* of the link, or of the class while it is not known whose it is */
+    struct kit_link node; /* in link.channels, or in na_plugin_class.unidentified or .closing */
     struct na_plugin_class *na_class;
-    struct ucx_link *link; /* NULL until a caller said who it is */
+    struct ucx_link *link; /* NULL until the caller is identified */
     int fd;
-    bool is_of_process; /* of process.c, within this node */
-    bool is_dialed;
+    bool is_of_process; /* a local socket of process.c */
+    bool is_dialed;     /* this side connected */
     bool is_connecting;
-    bool is_met;            /* its hello was read */
-    bool is_challenged;     /* by the one that we called */
-    int32_t failure;        /* to be told as it fails; 0: it cannot be reached */
-    bool is_sent;           /* our hello, to who called */
-    struct ucx_hello *held; /* a caller's, while we dial the name that it says; it refers to `in` */
+    bool is_met;                /* the peer's HELLO was read */
+    bool is_challenged;         /* the challenge was read */
+    int32_t failure;            /* status if the channel fails; 0: NA_PLUGIN_HOSTUNREACH */
+    bool is_sent;               /* accepted: this side's HELLO was sent */
+    struct ucx_hello *deferred; /* a caller's HELLO while its name is dialed; refers to `in` */
     uint8_t *out;
     uint32_t out_size, out_done;
     uint8_t *in;
-    uint32_t in_size, in_done; /* in_size: of the whole hello once its head is there */
-    uint64_t deadline;
+    uint32_t in_size, in_done; /* in_size: of the part that is being read */
+    uint64_t deadline;         /* ns: for the HELLO of an unidentified channel */
     struct ucx_auth auth;
 };
 
 enum ucx_link_phase {
     UCX_LINK_DIALING,
     UCX_LINK_READY,
-    UCX_LINK_DYING,  /* the other side hung up: what it sent before is still read */
+    UCX_LINK_DYING,  /* the peer closed the channel; frames that it sent before are received */
     UCX_LINK_FAILED, /* closed, or closing */
 };
 
-/* An endpoint of UCX. */
-struct ucx_end {
-    ucp_ep_h ep;         /* NULL: there is none, or not any more */
-    void *close_request; /* until it is closed */
+/* A UCP endpoint. */
+struct ucx_endpoint {
+    ucp_ep_h ep;         /* NULL: not created, or closed */
+    void *close_request; /* of ucp_ep_close_nbx() in progress, or NULL */
 };
 
-/* What one that we dial says of its own call to us, while it holds ours for the same reason. */
+/*
+ * Two processes that dial each other each defer the caller's HELLO. The claim tells the dialed
+ * process which of its callers this process is, so it can accept that HELLO.
+ */
 struct ucx_claim {
     uint64_t incarnation;
     uint64_t link_id;
-    struct kit_key proof; /* made of its secret */
+    struct kit_key proof; /* of knowing the secret in that HELLO */
 };
 
-/* What joins us with one process. It outlives its peer object until UCX lets go of it. */
+/* The connection to one process. It outlives its peer until UCX has completed all requests. */
 struct ucx_link {
-    struct kit_link node;    /* of the class: all */
-    struct kit_link trouble; /* of the class: those that are dying, failing or closing */
+    struct kit_link node;      /* in na_plugin_class.links */
+    struct kit_link scheduled; /* in na_plugin_class.scheduled, or empty */
     struct ucx_link *hash_next;
     struct na_plugin_class *na_class;
-    struct kit_peer *peer; /* NULL when the message layer has not opened it */
+    struct kit_peer *peer; /* NULL: not opened by the message layer */
     char *name;
     uint32_t hash;
-    char their_name[KIT_NAME_MAX]; /* as the peer says; another one where an alias was dialed */
+    char their_name[KIT_NAME_MAX]; /* as in the peer's HELLO; differs if an alias was dialed */
     enum ucx_link_phase phase;
-    uint64_t id;                 /* ours, known to the other side */
-    uint64_t their_id;           /* theirs, with every piece and HELLO */
-    struct kit_key secret;       /* who names this link has to say it; only both sides know it */
-    struct kit_key their_secret; /* what we have to say */
+    uint64_t id;                 /* this side's id of the link */
+    uint64_t their_id;           /* the peer's id, sent with every piece and HELLO */
+    struct kit_key secret;       /* has to come with `id`; known to both sides alone */
+    struct kit_key their_secret; /* has to be sent with `their_id` */
     uint64_t their_incarnation;
-    uint64_t their_uuid; /* of their worker, when its address was checked */
+    uint64_t their_uuid; /* of the peer's worker, if its address was checked */
     struct ucx_claim claim;
     bool has_claim;
-    bool has_turned; /* it is dialed once more, under the second of our keys */
+    bool has_second_key; /* is dialed under auth_key_also */
     bool is_met;
-    bool is_failing; /* UCX said so: dealt with in the next poll */
+    bool is_failing; /* UCX reported an error; the next poll fails the link */
     bool has_error_mode;
-    bool is_shared; /* it writes to our shared memory */
-    bool is_stream; /* all goes through sockets */
-    bool is_native; /* a lane reads and writes the other side's memory, and both sides want that */
-    bool is_eager;  /* pieces of any size are */
-    bool has_goodbye; /* it said that it closes */
-    char hung_up[64]; /* why it is dying */
-    bool is_joined;   /* UCX has connected us to its worker */
+    bool is_shared;             /* the peer writes to the worker's shared memory */
+    bool is_stream;             /* all data are sent over sockets */
+    bool is_native;             /* a lane does RMA, and both sides give out remote keys */
+    bool is_eager;              /* pieces of any size are sent eagerly */
+    bool has_bye;               /* a BYE was received */
+    char disconnect_reason[64]; /* in UCX_LINK_DYING */
+    bool is_wired_up;           /* UCX has connected `end` to the peer's worker */
     struct ucx_worker *worker;
     ucs_status_t failure;
-    struct ucx_end end;      /* for messages */
-    struct ucx_end data;     /* for ucp_get and ucp_put: what a device refuses breaks no other */
-    bool is_data_broken;     /* UCX said so: transfers of this link are the engine's from now on */
-    uint32_t pid;            /* of a process of this node whose memory we may touch; else 0 */
-    uint64_t registry;       /* address of its registry there; 0: we may not read by ourselves */
-    uint64_t their_registry; /* the same as its process says, whether we may or not */
-    bool is_warned;          /* of messages that are not its own */
-    bool is_attach_refused;  /* it may not touch ours */
-    uint32_t busy;           /* sends and receives that UCX has not let go of */
-    uint64_t deadline;
-    uint64_t made_at; /* that is: dialed, then met */
+    struct ucx_endpoint end;  /* for active messages */
+    struct ucx_endpoint data; /* for ucp_get and ucp_put: a refused access breaks only this one */
+    bool is_data_broken;      /* the engine moves the data of this link */
+    uint32_t pid;             /* of a process of this node whose memory may be accessed; or 0 */
+    uint64_t registry;        /* address of the peer's registry, if it may be read; or 0 */
+    uint64_t their_registry;  /* the same, as the peer said, whether it may be read or not */
+    bool is_warned;           /* messages with a wrong secret were logged */
+    bool is_attach_refused;   /* the peer may not access this process's memory */
+    uint32_t outstanding;     /* sends and receives that UCX has not completed */
+    uint64_t deadline;        /* ns: end of UCX_LINK_DYING */
+    uint64_t made_at;         /* ns: dialed, later met */
     struct kit_link channels;
-    struct kit_link requests; /* of UCX that know memory */
+    struct kit_link requests; /* struct ucx_request */
 };
 
-/* AMALGAM_UCX_RMA: how puts and gets are carried out; for tests and for comparing. */
+/* The values of AMALGAM_UCX_RMA. */
 enum ucx_rma_choice {
     UCX_RMA_AUTO,
     UCX_RMA_COPY,
@@ -194,57 +198,54 @@ enum ucx_rma_choice {
     UCX_RMA_MESSAGES,
 };
 
-/* Begins with the message layer's endpoint. */
 struct na_plugin_class {
-    struct kit_endpoint fabric;
+    struct kit_endpoint fabric; /* the first member, as the message layer demands */
     char *protocol;
     ucp_context_h context;
-    struct ucx_worker *worker; /* for new links */
-    char loopback
-        [UCX_DEVICES_MAX]; /* interfaces that `context` has not: of a context of their own */
-    ucp_context_h loopback_context; /* NULL until a peer is reached through them */
+    struct ucx_worker *worker;      /* for new links */
+    char loopback[UCX_DEVICES_MAX]; /* interfaces of loopback_context */
+    ucp_context_h loopback_context; /* NULL until a peer is reached by the loopback interface */
     struct ucx_worker *loopback_worker;
     struct kit_link workers; /* all */
     ucs_thread_mode_t thread_mode;
-    uint32_t probing;      /* workers that are, or are to be */
-    uint32_t shared_links; /* that have an endpoint */
-    uint32_t other_links;
-    bool may_attach;                        /* memory of processes of this node may be touched */
-    struct kit_rma_piece *posted[UCX_TAGS]; /* by tag: what waits for its message */
-    struct kit_link reads;                  /* gets of ours that go on in the next poll */
-    struct ucx_entry *registry;             /* NULL: there is none */
+    uint32_t probing;      /* workers that are suspect, and that are being probed */
+    uint32_t shared_links; /* links with an endpoint over shared memory */
+    uint32_t other_links;  /* links with an endpoint over other transports alone */
+    bool may_attach;       /* memory of processes of this node may be accessed */
+    struct kit_rma_piece *posted[UCX_TAGS]; /* by tag: receives of pieces */
+    struct kit_link reads;                  /* struct ucx_transfer of rma_read.c in progress */
+    struct ucx_entry *registry;             /* or NULL */
     uint64_t incarnation;
-    struct kit_auth_secret *secret;      /* made of auth_key; NULL: there is none */
-    struct kit_auth_secret *secret_also; /* of auth_key_also, likewise */
+    struct kit_auth_secret *secret;      /* of auth_key, or NULL */
+    struct kit_auth_secret *secret_also; /* of auth_key_also, or NULL */
     char name[KIT_NAME_MAX];
     int listen_fd;
     int epoll_fd;
-    int process_fd;  /* where processes of this node ask who we are; -1: nowhere */
-    int unclosed_fd; /* of process.c, which another user keeps from closing; -1: none */
+    int process_fd;  /* local socket of process.c, or -1 */
+    int unclosed_fd; /* socket of process.c whose close() another user would block, or -1 */
     bool is_busy;
-    bool is_attentive; /* the sockets are to be looked at in the next poll */
-    bool has_hardware; /* a lane of RDMA is possible */
-    bool is_native;    /* and nothing else: targets have no part in memory to read and write */
-    bool wants_keys;   /* handles carry UCP's remote keys */
-    bool has_segments; /* those of sockets are large enough for an eager piece */
+    bool poll_sockets; /* the next poll polls the sockets */
+    bool has_hardware; /* an RDMA transport can be used */
+    bool is_native;    /* only RDMA transports can be used, and remote keys are given out */
+    bool wants_keys;   /* serialized handles have UCP's remote keys */
+    bool has_segments; /* segments of tcp have room for an eager piece */
     ucp_datatype_t piece;
     enum ucx_rma_choice rma_choice;
-    uint64_t quiet_until;    /* a complaint about descriptors was made */
-    uint64_t descriptors;    /* in use, or set aside for UCX: at most so many */
-    uint64_t descriptors_at; /* when they were counted; 0: never */
-    uint64_t count_next;     /* not before that */
-    int spares[UCX_SPARES];  /* -1: not open */
+    uint64_t descriptors_logged_until; /* ns: missing descriptors are not logged again before */
+    uint64_t descriptors;              /* upper bound of those in use and reserved for UCX */
+    uint64_t descriptors_at;           /* ns: when they were counted; 0: never */
+    uint64_t count_not_before;         /* ns: no count before */
+    int spares[UCX_SPARES];            /* -1: not open */
     uint32_t polls;
-    uint32_t dialing;   /* links */
-    uint64_t look_next; /* at the sockets */
+    uint32_t dialing;         /* links in UCX_LINK_DIALING */
+    uint64_t sockets_poll_at; /* ns */
     struct kit_link links;
-    struct kit_link trouble;
-    struct kit_link closing;      /* closed channels */
-    struct kit_link unidentified; /* channels whose hello has not come, or is held */
-    uint32_t held_calls;          /* of them */
+    struct kit_link scheduled;    /* links that the next poll acts on */
+    struct kit_link closing;      /* closed channels, to be freed */
+    struct kit_link unidentified; /* accepted channels without a HELLO, or with a deferred one */
+    uint32_t held_calls;          /* channels with a deferred HELLO */
     struct ucx_link *buckets[UCX_BUCKETS];
     struct kit_link free_blocks;
-    struct kit_link held;       /* by the message layer, UCX's memory */
     struct kit_regions regions; /* of every struct na_plugin_mem */
     struct kit_table links_by_id;
 };
@@ -253,78 +254,78 @@ struct ucx_peer {
     struct ucx_link *link;
 };
 
-/* A frame that names a link has to say this: it goes before a frame with a HELLO. */
+/* Names a link to the receiver: in the header of a frame with a HELLO, a piece and a put. */
 struct ucx_link_name {
     uint64_t link;         /* the receiver's id of the link */
-    struct kit_key secret; /* the receiver's, of that link */
+    struct kit_key secret; /* the receiver's secret of the link */
 };
 
 struct ucx_frame {
-    struct ucx_link_name name; /* UCX reads it until the frame is sent */
+    struct ucx_link_name name; /* header of the active message until it is sent */
     struct kit_frame *frame;
     struct na_plugin_class *na_class;
     struct ucx_link *link;
 };
 
-/* A local region, or what is known of a remote one. */
+/* A memory handle, local or remote. */
 struct na_plugin_mem {
     struct kit_region region;
     ucp_mem_h mem;
-    void *packed; /* UCP's remote key as it travels; padded when it came from the wire */
+    void *packed; /* UCP's packed remote key; padded if it was deserialized (memory.c) */
     size_t packed_size;
     ucp_rkey_h rkey;
-    uint64_t rkey_link; /* id of the link that it was unpacked for */
+    uint64_t rkey_link; /* id of the link that rkey was unpacked for */
 };
 
-/* The plugin's part of a put or get at its origin. */
+/* Private part of a put or get at its origin. */
 struct ucx_transfer {
-    struct kit_link node; /* of the reads */
+    struct kit_link node; /* in na_plugin_class.reads, or empty */
     struct na_plugin_class *na_class;
     struct kit_msg_rma *rma;
     struct ucx_link *link;
-    int32_t status;
-    bool is_native;
-    bool is_read;
-    bool is_over;         /* it failed or was abandoned: ends when nothing touches the memory */
-    bool is_unreadable;   /* the system does not let us, after all */
-    uint64_t remote_base; /* what is read by ourselves: where it lies in the target, */
-    uint64_t head, tail;  /* and the range of it that nobody has begun */
+    int32_t status;     /* if is_over */
+    bool is_native;     /* by UCP (rma_native.c) */
+    bool is_read;       /* by this process (rma_read.c) */
+    bool is_over;       /* failed or abandoned; completes when nothing accesses the local memory */
+    bool is_unreadable; /* is_read: the system refused to read the rest */
+    uint64_t remote_base; /* is_read: address in the target */
+    uint64_t head, tail;  /* is_read: the range that neither side has begun to copy */
 };
 
-/* Before a piece. */
+/* Header of a piece. */
 struct ucx_piece_header {
     struct ucx_link_name name;
     uint32_t tag;
-    uint32_t is_taken_back; /* what is behind stands for a piece that does not come */
+    uint32_t is_taken_back; /* the piece was cancelled, and zeroes are sent in its place */
 };
 
-/* Before the bytes of a small put. */
+/* Header of a small put. */
 struct ucx_put_header {
     struct ucx_link_name name;
     uint8_t record[KIT_RMA_RECORD_SIZE];
 };
 
-/* The plugin's part of a piece. */
+/* Private part of a piece. */
 struct ucx_piece {
     struct ucx_link *link;
-    struct ucx_request *request; /* what UCX has of it */
+    struct ucx_request *request; /* NULL: not given to UCX */
     bool is_canceled;
-    bool is_lost; /* its sender has taken it back */
+    bool is_lost; /* cancelled by its sender */
 };
 
 /*
- * What UCX has in hand that knows memory. It outlives the piece or the transfer when its link is
- * closed. UCX asks for the bytes of an eager piece when it can copy them; until then the piece can
- * be taken back.
+ * A request of UCX that accesses memory of a region. It outlives its piece or transfer if the link
+ * is closed. UCX asks for the bytes of an eager piece when it can copy them; until then the piece
+ * can be cancelled.
  */
 struct ucx_request {
-    struct kit_link node; /* of the link */
+    struct kit_link node; /* in link.requests */
     struct ucx_link *link;
-    struct kit_rma_piece *piece;   /* this, */
-    struct ucx_transfer *transfer; /* or one of UCP's own */
-    const uint8_t *data;           /* eager; NULL: UCX knows the memory, or nobody does */
+    struct kit_rma_piece *piece;   /* either a piece */
+    struct ucx_transfer *transfer; /* or a put or get by UCP; both NULL: the link was closed */
+    const uint8_t *data;           /* of an eager piece; NULL: not eager, or cancelled */
     uint64_t size;
-    uint64_t packed; /* bytes of it that UCX has copied */
+    uint64_t packed; /* bytes of `data` that UCX has copied */
     struct ucx_piece_header header;
 };
 
@@ -341,7 +342,7 @@ static inline struct ucx_peer *ucx_peer(struct kit_peer *peer)
 /* plugin.c */
 extern const struct kit_msg_ops ucx_ops;
 
-/* status.c: what UCX says, and what it would print */
+/* status.c */
 int32_t ucx_status(ucs_status_t status);
 int32_t ucx_failed(const char *what, ucs_status_t status);
 void ucx_log_capture(void);
@@ -349,7 +350,7 @@ void ucx_log_reset(void);
 const char *ucx_log_last(void);
 extern _Thread_local uint32_t ucx_log_depth __attribute__((tls_model("initial-exec")));
 
-/* Between these two of one thread, what UCX has to say goes to our log. */
+/* Between these two calls, what UCX logs in this thread goes to the plugin's log. */
 static inline void ucx_enter(void)
 {
     ucx_log_depth++;
@@ -381,7 +382,7 @@ int32_t ucx_enumerate(const char *protocol, na_plugin_offer_fn report, void *arg
 int32_t ucx_offer_describe(const char *protocol, const char *device, char *text, uint64_t size);
 
 /* fork.c */
-extern pthread_mutex_t ucx_resources_lock; /* locks that another thread may hold meanwhile */
+extern pthread_mutex_t ucx_resources_lock; /* both are taken around a fork() */
 extern pthread_mutex_t ucx_log_lock;
 void ucx_fork_watch(void);
 int32_t ucx_fork_enter(void);
@@ -424,13 +425,13 @@ struct ucx_link_name ucx_link_name(const struct ucx_link *link);
 struct ucx_link *ucx_link_named(struct na_plugin_class *na_class, const struct ucx_link_name *name);
 struct ucx_link *ucx_link_create(struct ucx_worker *worker, const char *name);
 void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason);
-void ucx_link_hung_up(struct ucx_link *link, const char *reason);
-void ucx_link_trouble(struct ucx_link *link);
+void ucx_link_disconnected(struct ucx_link *link, const char *reason);
+void ucx_link_schedule(struct ucx_link *link);
 void ucx_link_end(struct ucx_link *link);
 void ucx_link_data_broke(struct ucx_link *link, ucs_status_t status);
-void ucx_end_close(struct ucx_end *end, const struct ucx_link *link, bool is_forced);
-bool ucx_end_is_closed(struct ucx_end *end);
-void ucx_links_leave(struct ucx_worker *worker);
+void ucx_endpoint_close(struct ucx_endpoint *end, const struct ucx_link *link, bool is_forced);
+bool ucx_endpoint_is_closed(struct ucx_endpoint *end);
+void ucx_links_fail_shared(struct ucx_worker *worker);
 void ucx_links_close(struct na_plugin_class *na_class);
 void ucx_links_free(struct na_plugin_class *na_class);
 struct ucx_hello;
@@ -442,17 +443,17 @@ void ucx_channels_progress(struct na_plugin_class *na_class);
 void ucx_links_progress(struct na_plugin_class *na_class);
 
 /* socket.c */
-#define UCX_GOODBYE 0x42
+#define UCX_BYE 0x42
 struct ucx_channel *ucx_channel_create(struct na_plugin_class *na_class, int fd);
 bool ucx_channel_watch(struct ucx_channel *channel, int how, uint32_t events);
 void ucx_channel_close(struct ucx_channel *channel);
-void ucx_channel_say_goodbye(struct ucx_channel *channel);
+void ucx_channel_send_bye(struct ucx_channel *channel);
 void ucx_channels_reclaim(struct na_plugin_class *na_class);
 
-/* One end of a connection, for comparing. */
+/* The address of one end of a TCP connection. */
 struct process_end {
-    uint8_t address[16]; /* IPv4 as IPv6 writes it */
-    uint32_t port;
+    uint8_t address[16]; /* IPv4 as an IPv4-mapped IPv6 address */
+    uint32_t port;       /* network byte order */
 };
 struct ucx_channel *ucx_channel_of_process(struct na_plugin_class *na_class, int fd);
 bool ucx_channel_end(const struct ucx_channel *channel, bool is_ours, struct process_end *end);
@@ -460,7 +461,7 @@ bool ucx_channel_end(const struct ucx_channel *channel, bool is_ours, struct pro
 /* descriptors.c */
 bool ucx_descriptors_take_peer(struct na_plugin_class *na_class);
 bool ucx_descriptors_take(struct na_plugin_class *na_class, uint32_t wanted);
-uint32_t ucx_descriptors_of_strangers(void);
+uint32_t ucx_descriptors_for_unidentified(void);
 bool ucx_spares_open(struct na_plugin_class *na_class);
 void ucx_spares_close(struct na_plugin_class *na_class);
 
@@ -474,7 +475,7 @@ void ucx_process_ask(struct ucx_channel *channel, uint64_t incarnation);
 bool ucx_process_accept(struct na_plugin_class *na_class, int fd);
 void ucx_process_event(struct ucx_channel *channel);
 
-/* hello.c: the first and only message on a channel, each way */
+/* hello.c: the message that each side sends on a channel */
 struct ucx_hello {
     uint64_t incarnation;
     uint64_t link_id;
@@ -482,17 +483,17 @@ struct ucx_hello {
     char name[KIT_NAME_MAX];
     const void *address;
     uint32_t address_size;
-    bool is_attachable; /* it can be asked which process of this node it is */
-    bool is_native;     /* it gives UCX's keys to memory, for devices */
-    bool is_native_any; /* and where UCX moves the data by software, too */
-    uint64_t uuid;      /* of its worker, when its address was checked */
-    bool is_checked;
+    bool is_attachable; /* the sender has a socket of process.c */
+    bool is_native;     /* the sender gives out UCP's remote keys, for RDMA transports */
+    bool is_native_any; /* for other transports as well */
+    uint64_t uuid;      /* of the sender's worker, if is_checked */
+    bool is_checked;    /* worker_address.c has checked the address */
 };
 #define UCX_HELLO_VERSION 9u
 #define UCX_HELLO_HEAD    136u
-#define UCX_HELLO_CODES   24u /* where the codes of auth.c lie, */
-#define UCX_HELLO_SHARE   56u /* the caller's share, */
-#define UCX_HELLO_REST    88u /* and what the digest is of */
+#define UCX_HELLO_CODES   24u /* offset of the codes of auth.c */
+#define UCX_HELLO_SHARE   56u /* offset of the caller's share */
+#define UCX_HELLO_REST    88u /* offset of the bytes that the digest covers */
 #define UCX_HELLO_MAX     65536u
 uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p);
 const char *ucx_hello_head(const uint8_t *data, uint32_t *size_p);
@@ -503,26 +504,26 @@ void ucx_hello_claim(const struct ucx_link *link, uint8_t bytes[UCX_HELLO_HEAD])
 bool ucx_hello_is_claim(const uint8_t *data, struct ucx_claim *claim);
 bool ucx_hello_is_claimed(const struct ucx_hello *hello, const struct ucx_claim *claim);
 
-/* auth.c: whether the other side has our key */
+/* auth.c */
 int32_t ucx_auth_setup(struct na_plugin_class *na_class, const struct na_plugin_init *init);
 void ucx_auth_challenge(struct ucx_channel *channel, uint8_t bytes[UCX_CHALLENGE]);
 const char *ucx_auth_challenged(struct ucx_channel *channel, const uint8_t bytes[UCX_CHALLENGE]);
 bool ucx_auth_sign(struct ucx_channel *channel, uint8_t *data, uint32_t size);
-bool ucx_auth_turn(struct ucx_link *link);
+bool ucx_auth_use_second_key(struct ucx_link *link);
 const char *ucx_auth_check(struct ucx_channel *channel, uint8_t *data, uint32_t size);
 void ucx_auth_wipe(struct ucx_channel *channel);
 
-/* worker_address.c: what unidentified peers send, before UCX sees it */
+/* worker_address.c */
 bool ucx_address_learn(struct ucx_worker *worker);
-const char *ucx_address_check(struct ucx_worker *ours, void *address, size_t size, bool is_near,
-                              uint64_t *uuid_p);
+const char *ucx_address_check(struct ucx_worker *ours, void *address, size_t size,
+                              bool is_same_user, uint64_t *uuid_p);
 void ucx_address_hide_shared(struct ucx_worker *ours, void *address, size_t size);
 
 /* probe.c */
 bool ucx_probe_progress(struct na_plugin_class *na_class);
 void ucx_probe_end(struct ucx_worker *worker);
 
-/* A process that wrote to its shared memory has died: the next poll finds out what that did. */
+/* A process that wrote to the worker's shared memory died: the next poll probes the worker. */
 static inline void ucx_worker_suspect(struct ucx_worker *worker)
 {
     if (!worker->is_suspect)
@@ -539,7 +540,7 @@ ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_siz
                                 size_t size, const ucp_am_recv_param_t *param);
 void ucx_frame_release(struct kit_endpoint *endpoint, void *cookie);
 
-/* pool.c: small objects of messages, which are kept for the next one */
+/* pool.c */
 #define UCX_BLOCK_SIZE 128u
 void *ucx_block_get(struct na_plugin_class *na_class);
 void ucx_block_put(struct na_plugin_class *na_class, void *block);
@@ -578,10 +579,10 @@ static inline bool ucx_regions_are_host(const struct kit_region *local,
            remote->mem_type == NA_PLUGIN_MEM_TYPE_HOST;
 }
 
-/* rma_native.c: lanes that need no help of the target */
+/* rma_native.c */
 int32_t ucx_native_start(struct ucx_transfer *transfer);
 
-/* piece.c: by active messages */
+/* piece.c */
 int32_t ucx_piece_send(void *owner, struct kit_rma_piece *piece);
 int32_t ucx_piece_recv(void *owner, struct kit_rma_piece *piece);
 bool ucx_piece_cancel(void *owner, struct kit_rma_piece *piece);
@@ -595,25 +596,26 @@ ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size,
 int32_t ucx_pieces_setup(struct na_plugin_class *na_class);
 void ucx_pieces_cleanup(struct na_plugin_class *na_class);
 
-/* registry.c: what is registered, for processes of this node that read it by themselves */
-#define UCX_REGISTRY 65536u /* places; regions with a higher index are copied by their owner */
+/* registry.c */
+#define UCX_REGISTRY 65536u /* entries; the owner copies regions with a higher index itself */
 struct ucx_entry {
-    _Atomic uint64_t key[2]; /* the first 0: nothing is registered here */
+    _Atomic uint64_t key[2]; /* key[0] is 0: the entry is empty */
     uint64_t base;
     uint64_t length;
     uint32_t flags;
     uint32_t mem_type;
 };
 _Static_assert(sizeof(struct ucx_entry) == 40, "as other processes read it");
+
 void ucx_registry_open(struct na_plugin_class *na_class);
 void ucx_registry_close(struct na_plugin_class *na_class);
 void ucx_registry_add(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
 void ucx_registry_remove(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
 
-/* rma_read.c: gets that we carry out in the target's memory, with its help when they are large */
+/* rma_read.c */
 bool ucx_read_is_possible(const struct ucx_transfer *transfer);
 int32_t ucx_read_start(struct ucx_transfer *transfer);
-void ucx_read_helped(struct ucx_transfer *transfer, int32_t status);
+void ucx_read_part_done(struct ucx_transfer *transfer, int32_t status);
 void ucx_reads_progress(struct na_plugin_class *na_class);
 
 #endif /* UCX_H */

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* UCP's workers, progress and sleeping. */
+/* UCP workers, progress, and the descriptor to sleep on. */
 
 #include "ucx.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
-#define WORKER_DESCRIPTORS 16u /* that one of them opens, and a few for its first peer */
+#define WORKER_DESCRIPTORS 16u /* opened by a worker, and a few for its first peer */
 
 static int32_t worker_create(struct ucx_worker *worker);
 static int32_t worker_handlers_set(struct ucx_worker *worker);
@@ -17,8 +16,8 @@ static void worker_open_loopback(struct na_plugin_class *na_class);
 static int32_t worker_add(struct na_plugin_class *na_class, ucp_context_h context,
                           struct ucx_worker **current);
 static void workers_replace(struct na_plugin_class *na_class);
-static void worker_look(struct ucx_worker *worker, uint32_t looks);
-static bool worker_is_look_due(struct na_plugin_class *na_class);
+static void worker_progress(struct ucx_worker *worker, uint32_t polls);
+static bool sockets_are_due(struct na_plugin_class *na_class);
 static uint64_t worker_rma_clock(const struct na_plugin_class *na_class);
 static int32_t worker_watch(struct na_plugin_class *na_class);
 
@@ -45,7 +44,7 @@ int32_t ucx_worker_open(struct na_plugin_class *na_class, const struct na_plugin
     return ret;
 }
 
-/* For a link to that name; NULL: there is none. */
+/* The worker for a link to that name; NULL if it cannot be opened. */
 struct ucx_worker *ucx_worker_for(struct na_plugin_class *na_class, const char *name)
 {
     if (na_class->loopback[0] == '\0' ||
@@ -87,7 +86,7 @@ void ucx_worker_close(struct na_plugin_class *na_class)
     ucx_leave();
 }
 
-/* UCX ends the process when it finds no descriptor for a socket, so there have to be enough. */
+/* UCX aborts the process if it gets no descriptor for a socket, so they are reserved first. */
 static void worker_open_loopback(struct na_plugin_class *na_class)
 {
     if (!ucx_descriptors_take(na_class, WORKER_DESCRIPTORS)) {
@@ -104,7 +103,7 @@ static void worker_open_loopback(struct na_plugin_class *na_class)
     ucx_leave();
 }
 
-/* One more, which is the one for new links from now on. */
+/* Makes a worker, which becomes `*current`, the one for new links. */
 static int32_t worker_add(struct na_plugin_class *na_class, ucp_context_h context,
                           struct ucx_worker **current)
 {
@@ -141,21 +140,22 @@ static int32_t worker_add(struct na_plugin_class *na_class, ucp_context_h contex
 int32_t ucx_poll(struct kit_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
-    uint32_t looks = na_class->other_links == 0 && na_class->shared_links != 0 ? UCX_LOOKS : 1;
+    uint32_t polls =
+        na_class->other_links == 0 && na_class->shared_links != 0 ? UCX_SHARED_POLLS : 1;
 
     ucx_enter();
     for (struct kit_link *node = na_class->workers.next; node != &na_class->workers;
          node = node->next)
-        worker_look(kit_container(node, struct ucx_worker, node), looks);
+        worker_progress(kit_container(node, struct ucx_worker, node), polls);
     if (!kit_list_empty(&na_class->reads))
         ucx_reads_progress(na_class);
-    if (kit_unlikely(++na_class->polls % UCX_LINK_POLLS == 0 || na_class->is_attentive ||
+    if (kit_unlikely(++na_class->polls % UCX_LINK_POLLS == 0 || na_class->poll_sockets ||
                      na_class->dialing != 0) &&
-        worker_is_look_due(na_class)) {
-        na_class->is_attentive = false;
+        sockets_are_due(na_class)) {
+        na_class->poll_sockets = false;
         ucx_channels_progress(na_class);
     }
-    if (kit_unlikely(!kit_list_empty(&na_class->trouble)))
+    if (kit_unlikely(!kit_list_empty(&na_class->scheduled)))
         ucx_links_progress(na_class);
     if (kit_unlikely(na_class->probing != 0) && ucx_probe_progress(na_class))
         workers_replace(na_class);
@@ -164,7 +164,7 @@ int32_t ucx_poll(struct kit_endpoint *endpoint)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Those who write to a broken one are told by a closed connection, and come again. */
+/* The links of a broken worker are failed, and their peers connect to its replacement. */
 static void workers_replace(struct na_plugin_class *na_class)
 {
     for (struct kit_link *node = na_class->workers.next; node != &na_class->workers;
@@ -180,32 +180,32 @@ static void workers_replace(struct na_plugin_class *na_class)
             worker_add(na_class, worker->context, &na_class->worker) != NA_PLUGIN_SUCCESS)
             continue;
         worker->is_retired = true;
-        ucx_links_leave(worker);
+        ucx_links_fail_shared(worker);
     }
 }
 
 /*
- * A look at shared memory takes a few nanoseconds, getting here several times as many: until
- * something comes there are some looks to a poll. With sockets each would be a system call.
+ * Polling shared memory takes a few nanoseconds, and calling this function several times as many,
+ * so an idle worker is polled more than once. With sockets each poll would be a system call.
  */
-static void worker_look(struct ucx_worker *worker, uint32_t looks)
+static void worker_progress(struct ucx_worker *worker, uint32_t polls)
 {
-    while (ucp_worker_progress(worker->worker) == 0 && --looks != 0)
+    while (ucp_worker_progress(worker->worker) == 0 && --polls != 0)
         continue;
 }
 
-/* A look is a system call: who polls without a pause does not need it every few microseconds. */
-static bool worker_is_look_due(struct na_plugin_class *na_class)
+/* Polling the sockets is a system call, so a busy loop does it only every UCX_LINK_NS. */
+static bool sockets_are_due(struct na_plugin_class *na_class)
 {
     uint64_t now = kit_host->clock_ns();
 
-    if (now < na_class->look_next && !na_class->is_attentive && na_class->dialing == 0)
+    if (now < na_class->sockets_poll_at && !na_class->poll_sockets && na_class->dialing == 0)
         return false;
-    na_class->look_next = now + UCX_LINK_NS;
+    na_class->sockets_poll_at = now + UCX_LINK_NS;
     return true;
 }
 
-/* What goes by time is looked at once in a while: 0 is not now. */
+/* The time for kit_rma_poll(), in ns; 0 if timeouts are not to be checked by this poll. */
 static uint64_t worker_rma_clock(const struct na_plugin_class *na_class)
 {
     return kit_unlikely(na_class->polls % UCX_LINK_POLLS == 0) &&
@@ -222,15 +222,15 @@ int ucx_get_fd(struct kit_endpoint *endpoint)
 }
 
 /*
- * UCS_ERR_BUSY from the arming means that something came meanwhile. Sockets make the descriptor
- * readable as long as there is something to read, and are looked at by the next poll.
+ * ucp_worker_arm() returns UCS_ERR_BUSY if there are events to process. The channels need no
+ * arming: they make the descriptor readable as long as they have data, and the next poll reads it.
  */
 bool ucx_try_wait(struct kit_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
     ucs_status_t status = UCS_OK;
 
-    if (!kit_list_empty(&na_class->trouble) || na_class->probing != 0 ||
+    if (!kit_list_empty(&na_class->scheduled) || na_class->probing != 0 ||
         !kit_list_empty(&na_class->reads) || kit_rma_has_work(na_class->fabric.rma))
         return false;
     ucx_enter();
@@ -238,14 +238,13 @@ bool ucx_try_wait(struct kit_endpoint *endpoint)
          node != &na_class->workers && status == UCS_OK; node = node->next)
         status = ucp_worker_arm(kit_container(node, struct ucx_worker, node)->worker);
     ucx_leave();
-    na_class->is_attentive = true;
+    na_class->poll_sockets = true;
     return status == UCS_OK;
 }
 
 /*
- * All calls are made under one lock, so the second of three levels is enough. UCX adds its own
- * descriptors to ours: with a set of UCX's inside of it the sets would be nested deeper than the
- * kernel allows once a caller's is around them.
+ * UCX adds its descriptors to this class's epoll set. An epoll set of UCX inside of it would be
+ * nested deeper than the kernel permits, once a program adds the descriptor to a set of its own.
  */
 static int32_t worker_create(struct ucx_worker *worker)
 {
@@ -314,7 +313,7 @@ static void worker_destroy(struct ucx_worker *worker)
     worker->worker = NULL;
 }
 
-/* One descriptor over our sockets and, when they come, UCX's. */
+/* Makes the epoll set for the channels and for the workers' descriptors. */
 static int32_t worker_watch(struct na_plugin_class *na_class)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &na_class->listen_fd};

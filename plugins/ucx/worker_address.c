@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses of UCX's workers that unidentified peers sent. UCX believes every byte of one and ends
- * the process at some that are wrong, so what can be checked is checked before UCX sees it: the
- * form, which every part and length has to fit exactly, what transports say that we have, too, and
- * that TCP addresses have a route.
- * The form is that of UCX up to 1.13 and those behind it that write the same: whether the UCX at
- * hand does is found out by our own address.
+ * Checking the addresses of UCP workers that unidentified peers sent. UCX trusts every byte of an
+ * address and aborts the process at some wrong ones. So before UCX sees it, this file checks the
+ * form, in which every part and length has to fit exactly, the sizes for transports that this
+ * process has as well, and that TCP addresses have a route.
+ * The form is that of UCX up to 1.13, and of later ones that write the same. Whether the loaded UCX
+ * does is found out from this process's own address.
  */
 
 #include "ucx.h"
@@ -18,10 +18,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ADDRESS_ENTRIES 128u /* as many as UCX has room for */
+#define ADDRESS_ENTRIES 128u /* the limit of UCX */
 #define ADDRESS_MDS     64u
 #define ADDRESS_PATHS   64u
-#define ADDRESS_NUMBER  1e18f /* no bandwidth and no time is more */
+#define ADDRESS_NUMBER  1e18f /* above any bandwidth, overhead and latency */
 
 /* Flags of the header */
 #define ADDRESS_HAS_NAME   0x01u
@@ -36,30 +36,29 @@
 #define ADDRESS_HAS_BUS   0x20u
 #define ADDRESS_EMPTY     0x80u
 
-/* Of the address of a TCP device */
+/* The device address of tcp */
 #define ADDRESS_TCP_LOOPBACK 0x01u
-#define ADDRESS_TCP_NODE     16u /* bytes: node and network namespace */
+#define ADDRESS_TCP_NODE     16u /* bytes that identify node and network namespace */
 
 struct cursor {
     uint8_t *at, *end;
     bool is_bad;
-    bool is_second; /* form 2 */
+    bool is_second; /* version 2 of the form */
 };
 
-/* What is said of one transport on one device. */
+/* One transport on one device. */
 struct entry {
-    uint16_t transport; /* a sum over its name */
-    const uint8_t *device, *place;
-    uint32_t device_size, place_size;
+    uint16_t transport; /* UCX's checksum of its name */
+    const uint8_t *device, *iface;
+    uint32_t device_size, iface_size;
 };
 
-/* What to hold it against, or with `is_ours` what is learned from it. */
 struct check {
     struct ucx_worker *ours;
-    bool is_ours;
-    bool is_near;
-    bool is_trusted; /* by its key: as it says, but for shared memory */
-    uint32_t count;
+    bool is_ours;      /* the address is that of `ours`, whose transports are filled in */
+    bool is_same_user; /* the sender is of this node and user */
+    bool is_trusted;   /* authenticated by a key: only shared memory is removed */
+    uint32_t count;    /* of entries */
 };
 
 static const char *address_walk(struct cursor *cursor, struct check *check, uint64_t *uuid_p);
@@ -74,11 +73,11 @@ static bool address_tcp_is_good(const struct entry *entry);
 static bool address_has_route(const struct entry *entry);
 static bool address_is_shared(uint16_t transport);
 static uint16_t address_sum(const char *name);
-static uint8_t take(struct cursor *cursor);
-static uint8_t *take_some(struct cursor *cursor, uint32_t size);
-static uint8_t take_number(struct cursor *cursor, uint8_t mask, uint8_t *flags_p);
+static uint8_t cursor_u8(struct cursor *cursor);
+static uint8_t *cursor_bytes(struct cursor *cursor, uint32_t size);
+static uint8_t cursor_bits(struct cursor *cursor, uint8_t mask, uint8_t *flags_p);
 
-/* From our own what others are like; false: those of this UCX cannot be checked. */
+/* Learns from the worker's own address. False if the addresses of this UCX cannot be checked. */
 bool ucx_address_learn(struct ucx_worker *worker)
 {
     struct cursor cursor = {.at = (uint8_t *) (void *) worker->address};
@@ -89,22 +88,23 @@ bool ucx_address_learn(struct ucx_worker *worker)
 }
 
 /*
- * NULL: UCX may see it. Else what is wrong. A transport that cannot be what it says is made one
- * that nobody has; so is shared memory unless the sender is near: of this node and user.
+ * Returns NULL if UCX may see the address, or what is wrong. A transport with implausible sizes is
+ * given a checksum that no transport has, so that UCX ignores it; so is shared memory, unless the
+ * sender is of this node and user.
  */
-const char *ucx_address_check(struct ucx_worker *ours, void *address, size_t size, bool is_near,
-                              uint64_t *uuid_p)
+const char *ucx_address_check(struct ucx_worker *ours, void *address, size_t size,
+                              bool is_same_user, uint64_t *uuid_p)
 {
     struct cursor cursor = {.at = address, .end = (uint8_t *) address + size};
-    struct check check = {.ours = ours, .is_near = is_near};
+    struct check check = {.ours = ours, .is_same_user = is_same_user};
 
     return address_walk(&cursor, &check, uuid_p);
 }
 
 /*
- * Of one that has our key, and is not near. Shared memory is there across network namespaces, but
- * the socket by which UCX wakes a receiver is not: each message would wait for the next time that
- * the receiver looks by itself.
+ * Removes shared memory from the address of an authenticated peer that is not of this node and
+ * user. Network namespaces of a node share the memory, but not the socket by which UCX wakes a
+ * receiver: each message would wait until the receiver polls by itself.
  */
 void ucx_address_hide_shared(struct ucx_worker *ours, void *address, size_t size)
 {
@@ -135,22 +135,22 @@ static const char *address_walk(struct cursor *cursor, struct check *check, uint
 
 static void address_head(struct cursor *cursor, uint64_t *uuid_p)
 {
-    const uint8_t head = take(cursor);
+    const uint8_t head = cursor_u8(cursor);
     const uint8_t *uuid;
     uint8_t flags = head >> 4;
 
     cursor->is_second = (head & 0x0f) == 1;
     if (cursor->is_second)
-        flags = take(cursor);
+        flags = cursor_u8(cursor);
     if ((head & 0x0f) > 1 || (flags & ~ADDRESS_FLAGS) != 0 || (flags & ADDRESS_HAS_UUID) == 0)
         cursor->is_bad = true;
-    uuid = take_some(cursor, sizeof(*uuid_p));
+    uuid = cursor_bytes(cursor, sizeof(*uuid_p));
     if (uuid != NULL)
         memcpy(uuid_p, uuid, sizeof(*uuid_p));
     if ((flags & ADDRESS_HAS_CLIENT) != 0)
-        (void) take_some(cursor, sizeof(uint64_t));
+        (void) cursor_bytes(cursor, sizeof(uint64_t));
     if ((flags & ADDRESS_HAS_NAME) != 0)
-        (void) take_some(cursor, take(cursor));
+        (void) cursor_bytes(cursor, cursor_u8(cursor));
 }
 
 static const char *address_device(struct cursor *cursor, struct check *check, bool *is_last_p)
@@ -159,16 +159,16 @@ static const char *address_device(struct cursor *cursor, struct check *check, bo
     uint8_t empty, flags, md;
     bool is_last_entry;
 
-    md = take_number(cursor, cursor->is_second ? 0x7f : 0x1f, &empty);
-    entry.device_size = take_number(cursor, 0x1f, &flags);
+    md = cursor_bits(cursor, cursor->is_second ? 0x7f : 0x1f, &empty);
+    entry.device_size = cursor_bits(cursor, 0x1f, &flags);
     if ((flags & ADDRESS_HAS_PATHS) != 0) {
-        uint8_t paths = take(cursor);
+        uint8_t paths = cursor_u8(cursor);
 
         cursor->is_bad |= paths == 0 || paths > ADDRESS_PATHS;
     }
     if ((flags & ADDRESS_HAS_BUS) != 0)
-        (void) take(cursor);
-    entry.device = take_some(cursor, entry.device_size);
+        (void) cursor_u8(cursor);
+    entry.device = cursor_bytes(cursor, entry.device_size);
     *is_last_p = (flags & ADDRESS_LAST) != 0;
     is_last_entry = (empty & ADDRESS_EMPTY) != 0;
     if (cursor->is_bad || md >= ADDRESS_MDS)
@@ -185,13 +185,13 @@ static const char *address_device(struct cursor *cursor, struct check *check, bo
 static const char *address_entry(struct cursor *cursor, struct check *check, struct entry *entry,
                                  bool *is_last_p)
 {
-    uint8_t *sum = take_some(cursor, sizeof(entry->transport)), flags;
+    uint8_t *sum = cursor_bytes(cursor, sizeof(entry->transport)), flags;
 
     if (++check->count > ADDRESS_ENTRIES || !address_numbers(cursor))
         return "a transport in its worker's address is malformed";
-    entry->place_size = take_number(cursor, 0x3f, &flags);
-    entry->place = take_some(cursor, entry->place_size);
-    if (cursor->is_bad || (flags & ADDRESS_HAS_EP) != 0) /* an endpoint's is another thing */
+    entry->iface_size = cursor_bits(cursor, 0x3f, &flags);
+    entry->iface = cursor_bytes(cursor, entry->iface_size);
+    if (cursor->is_bad || (flags & ADDRESS_HAS_EP) != 0) /* only in addresses of endpoints */
         return "a transport in its worker's address is malformed";
     *is_last_p = (flags & ADDRESS_LAST) != 0;
     memcpy(&entry->transport, sum, sizeof(entry->transport));
@@ -199,7 +199,7 @@ static const char *address_entry(struct cursor *cursor, struct check *check, str
         return "a TCP address of its worker is malformed";
     if (check->is_ours)
         return address_learn(check->ours, entry) ? NULL : "it has too many transports";
-    if ((!check->is_near && address_is_shared(entry->transport)) ||
+    if ((!check->is_same_user && address_is_shared(entry->transport)) ||
         (!check->is_trusted &&
          (!address_is_like_ours(check->ours, entry) || !address_has_route(entry))))
         memset(sum, 0, sizeof(entry->transport));
@@ -216,21 +216,21 @@ static bool address_learn(struct ucx_worker *worker, const struct entry *entry)
     worker->tcp_count += entry->transport == address_sum("tcp");
     transport->sum = entry->transport;
     transport->device_size = entry->device_size;
-    transport->place_size = entry->place_size;
+    transport->iface_size = entry->iface_size;
     return true;
 }
 
-/* Speed and the like: what UCX reckons with. */
+/* The performance attributes of an interface, by which UCX chooses lanes. */
 static bool address_numbers(struct cursor *cursor)
 {
     float numbers[3]; /* overhead, bandwidth, latency */
     const uint8_t *at;
 
     if (cursor->is_second) {
-        at = take_some(cursor, 8);
+        at = cursor_bytes(cursor, 8);
         return at != NULL && at[1] != 0;
     }
-    at = take_some(cursor, 16);
+    at = cursor_bytes(cursor, 16);
     if (at == NULL)
         return false;
     memcpy(numbers, at, sizeof(numbers));
@@ -240,7 +240,7 @@ static bool address_numbers(struct cursor *cursor)
     return numbers[0] >= 0 && numbers[1] != 0 && numbers[2] >= 0;
 }
 
-/* One of a transport that we have has the lengths that ours have. UCX does not look at others. */
+/* Whether this worker has a transport with that checksum and sizes. UCX ignores unknown ones. */
 static bool address_is_like_ours(const struct ucx_worker *ours, const struct entry *entry)
 {
     if (entry->transport == address_sum("tcp"))
@@ -249,7 +249,7 @@ static bool address_is_like_ours(const struct ucx_worker *ours, const struct ent
         const struct ucx_transport *transport = &ours->transports[i];
 
         if (transport->sum == entry->transport && transport->device_size == entry->device_size &&
-            transport->place_size == entry->place_size)
+            transport->iface_size == entry->iface_size)
             return true;
     }
     return false;
@@ -259,7 +259,7 @@ static bool address_tcp_is_good(const struct entry *entry)
 {
     uint32_t size = 2;
 
-    if (entry->device_size < size || entry->place_size != sizeof(in_port_t) ||
+    if (entry->device_size < size || entry->iface_size != sizeof(in_port_t) ||
         (entry->device[0] & ~ADDRESS_TCP_LOOPBACK) != 0)
         return false;
     if (entry->device[1] != AF_INET && entry->device[1] != AF_INET6)
@@ -268,12 +268,12 @@ static bool address_tcp_is_good(const struct entry *entry)
         size += ADDRESS_TCP_NODE;
     else
         size += entry->device[1] == AF_INET ? 4 : 16;
-    return entry->device_size == size && (entry->place[0] | entry->place[1]) != 0;
+    return entry->device_size == size && (entry->iface[0] | entry->iface[1]) != 0;
 }
 
 /*
  * False for a TCP address to which connect() fails at once: UCX never closes the socket of such an
- * attempt. Connecting a datagram socket asks for the route and sends nothing.
+ * attempt. Connecting a datagram socket looks up the route and sends nothing.
  */
 static bool address_has_route(const struct entry *entry)
 {
@@ -290,17 +290,17 @@ static bool address_has_route(const struct entry *entry)
     address.any.sa_family = entry->device[1];
     if (address.any.sa_family == AF_INET) {
         memcpy(&address.in.sin_addr, entry->device + 2, sizeof(address.in.sin_addr));
-        memcpy(&address.in.sin_port, entry->place, sizeof(address.in.sin_port));
+        memcpy(&address.in.sin_port, entry->iface, sizeof(address.in.sin_port));
         if (IN_MULTICAST(ntohl(address.in.sin_addr.s_addr)))
             return false;
     } else {
         memcpy(&address.in6.sin6_addr, entry->device + 2, sizeof(address.in6.sin6_addr));
-        memcpy(&address.in6.sin6_port, entry->place, sizeof(address.in6.sin6_port));
+        memcpy(&address.in6.sin6_port, entry->iface, sizeof(address.in6.sin6_port));
         if (IN6_IS_ADDR_MULTICAST(&address.in6.sin6_addr))
             return false;
     }
     fd = socket(address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) /* no descriptor is left: nobody is let in for that */
+    if (fd < 0) /* without a descriptor the peer is refused elsewhere (descriptors.c) */
         return errno != EAFNOSUPPORT;
     is_good = connect(fd, &address.any, sizeof(address)) == 0;
     (void) close(fd);
@@ -317,7 +317,7 @@ static bool address_is_shared(uint16_t transport)
     return false;
 }
 
-/* CRC-16 in the form of CCITT. */
+/* UCX's checksum of a transport's name: CRC-16-CCITT. */
 static uint16_t address_sum(const char *name)
 {
     uint32_t sum = UINT16_MAX;
@@ -330,15 +330,15 @@ static uint16_t address_sum(const char *name)
     return (uint16_t) ~sum;
 }
 
-static uint8_t take(struct cursor *cursor)
+static uint8_t cursor_u8(struct cursor *cursor)
 {
-    const uint8_t *at = take_some(cursor, 1);
+    const uint8_t *at = cursor_bytes(cursor, 1);
 
     return at != NULL ? *at : 0;
 }
 
-/* NULL, and it is bad, when there are not so many. */
-static uint8_t *take_some(struct cursor *cursor, uint32_t size)
+/* Returns the next `size` bytes; NULL, and is_bad is set, if there are fewer. */
+static uint8_t *cursor_bytes(struct cursor *cursor, uint32_t size)
 {
     uint8_t *at = cursor->at;
 
@@ -350,11 +350,11 @@ static uint8_t *take_some(struct cursor *cursor, uint32_t size)
     return at;
 }
 
-/* A number that shares its byte with flags; in form 2 the largest means that one follows. */
-static uint8_t take_number(struct cursor *cursor, uint8_t mask, uint8_t *flags_p)
+/* A number that shares its byte with flags; in version 2 its maximum means that a byte follows. */
+static uint8_t cursor_bits(struct cursor *cursor, uint8_t mask, uint8_t *flags_p)
 {
-    uint8_t byte = take(cursor), number = byte & mask;
+    uint8_t byte = cursor_u8(cursor), number = byte & mask;
 
     *flags_p = byte & (uint8_t) ~mask;
-    return cursor->is_second && number == mask ? take(cursor) : number;
+    return cursor->is_second && number == mask ? cursor_u8(cursor) : number;
 }
