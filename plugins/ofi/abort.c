@@ -155,8 +155,9 @@ static bool ofi_abort_matching(const struct ofi_abort_filter *filter, int fd)
         return false;
     if (getpeername(fd, (struct sockaddr *) &far, &far_size) != 0)
         return true;
-    for (const struct ofi_address *address = na_class->addresses; address != NULL;
-         address = address->next) {
+    for (const struct kit_link *node = na_class->addresses.next; node != &na_class->addresses;
+         node = node->next) {
+        const struct ofi_address *address = kit_container(node, const struct ofi_address, node);
         bool is_meant = filter->silent != NULL
                             ? address == filter->silent
                             : ofi_target_is_busy(na_class, address, filter->region);

@@ -121,11 +121,7 @@ int32_t ofi_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
         return ret == NA_PLUGIN_AGAIN ? ofi_probe_stalled(na_class, peer) : ret;
     }
     address->local = ofi_local_get(na_class, peer->name);
-    address->next = na_class->addresses;
-    address->link = &na_class->addresses;
-    if (address->next != NULL)
-        address->next->link = &address->next;
-    na_class->addresses = address;
+    kit_list_prepend(&na_class->addresses, &address->node);
     priv->address = address;
     priv->stalled_since = 0;
     priv->connecting_since = 0;
@@ -171,11 +167,12 @@ bool ofi_address_fence(struct na_plugin_class *na_class, struct ofi_address *add
 
 bool ofi_address_is_fencing(const struct na_plugin_class *na_class)
 {
-    const struct ofi_address *address = na_class->addresses;
+    const struct kit_link *node = na_class->addresses.next;
 
-    while (address != NULL && !address->is_fencing)
-        address = address->next;
-    return address != NULL;
+    while (node != &na_class->addresses &&
+           !kit_container(node, const struct ofi_address, node)->is_fencing)
+        node = node->next;
+    return node != &na_class->addresses;
 }
 
 void ofi_address_fenced(struct na_plugin_class *na_class, struct ofi_request *request)
@@ -197,8 +194,9 @@ void ofi_address_drop_request(struct na_plugin_class *na_class, struct ofi_addre
 
 void ofi_address_destroy_all(struct na_plugin_class *na_class)
 {
-    while (na_class->addresses != NULL)
-        ofi_address_remove(na_class, na_class->addresses);
+    while (!kit_list_empty(&na_class->addresses))
+        ofi_address_remove(na_class,
+                           kit_container(na_class->addresses.next, struct ofi_address, node));
 }
 
 bool ofi_string_name_check(const char *name)
@@ -395,9 +393,7 @@ static void ofi_address_remove(struct na_plugin_class *na_class, struct ofi_addr
     ofi_data_forget(na_class, address);
     if (!address->is_refused || !na_class->protocol.cm_port)
         (void) fi_av_remove(na_class->av, &address->fi_addr, 1, 0);
-    *address->link = address->next;
-    if (address->next != NULL)
-        address->next->link = address->link;
+    kit_list_take(&address->node);
     ofi_local_put(address->local);
     kit_host->mem_free(address);
 }

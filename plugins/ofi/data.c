@@ -22,7 +22,6 @@
 #define OFI_DATA_STALLED_NS UINT64_C(500000000)
 
 static int32_t ofi_data_vector_open(struct na_plugin_class *na_class);
-static int ofi_data_endpoint_open(struct na_plugin_class *na_class, struct fi_info *info);
 static bool ofi_data_peer(const struct na_plugin_class *na_class, const struct ofi_address *address,
                           uint16_t port, struct sockaddr_storage *peer);
 static ssize_t ofi_data_insert(struct na_plugin_class *na_class, struct ofi_address *address,
@@ -53,7 +52,7 @@ int32_t ofi_data_open(struct na_plugin_class *na_class)
         error = ofi_info_set_source(info, &own, size);
     }
     if (error == 0)
-        error = ofi_data_endpoint_open(na_class, info);
+        error = ofi_endpoint_create(na_class, info, data->av, &data->endpoint);
     fi_freeinfo(info);
     size = sizeof(own);
     if (error == 0)
@@ -176,25 +175,6 @@ static int32_t ofi_data_vector_open(struct na_plugin_class *na_class)
     error = fi_av_open(na_class->domain, &attr, &na_class->data.av, NULL);
     return error == 0 ? NA_PLUGIN_SUCCESS
                       : ofi_failed(na_class, "the address vector for data", error);
-}
-
-static int ofi_data_endpoint_open(struct na_plugin_class *na_class, struct fi_info *info)
-{
-    struct ofi_data *data = &na_class->data;
-    int error = fi_endpoint(na_class->domain, info, &data->endpoint, NULL);
-
-    if (error != 0) {
-        data->endpoint = NULL;
-        return error;
-    }
-    error = fi_ep_bind(data->endpoint, &data->av->fid, 0);
-    if (error == 0)
-        error = fi_ep_bind(data->endpoint, &na_class->cq->fid, FI_SEND | FI_RECV);
-    if (error == 0)
-        error = fi_enable(data->endpoint);
-    if (error != 0)
-        ofi_data_stop(na_class);
-    return error;
 }
 
 /* The address of the peer's endpoint for data: the host of its address, with another port. */

@@ -57,6 +57,7 @@ int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_c
     na_class->connect_ns = OFI_CONNECT_NS;
     na_class->unidentified_ms = OFI_UNIDENTIFIED_MS;
     na_class->rmas_waiting_end = &na_class->rmas_waiting;
+    kit_list_init(&na_class->addresses);
     kit_list_init(&na_class->moves);
     ret = kit_regions_open(&na_class->regions);
     if (ret != NA_PLUGIN_SUCCESS)

@@ -85,12 +85,12 @@ uint32_t ofi_offered_format(const struct ofi_protocol *protocol)
     return FI_FORMAT_UNSPEC;
 }
 
-/* Whether the protocol has a domain (device) of that name, or with NULL any. */
+/* Whether the protocol has a domain (device) of that name. */
 bool ofi_offered_domain(const struct ofi_protocol *protocol, const char *domain)
 {
     for (const struct fi_info *info = ofi_enumerate_list(); info != NULL; info = info->next)
         if (ofi_protocol_has_provider(protocol, info->fabric_attr->prov_name) &&
-            (domain == NULL || strcmp(info->domain_attr->name, domain) == 0))
+            strcmp(info->domain_attr->name, domain) == 0)
             return true;
     return false;
 }
@@ -107,7 +107,6 @@ void ofi_missing_text(const struct ofi_protocol *protocol, char *text, size_t si
                     FI_MAJOR(fi_version()), FI_MINOR(fi_version()), protocol->provider, offered);
 }
 
-/* Lists the names of all providers. */
 static void ofi_offered_providers(char *text, size_t size)
 {
     const struct fi_info *list = ofi_enumerate_list();

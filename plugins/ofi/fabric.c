@@ -174,21 +174,31 @@ static int32_t ofi_vector_open(struct na_plugin_class *na_class)
 
 static int32_t ofi_endpoint_open(struct na_plugin_class *na_class)
 {
-    struct fid_ep *endpoint;
-    int error = fi_endpoint(na_class->domain, na_class->info, &endpoint, NULL);
+    int error = ofi_endpoint_create(na_class, na_class->info, na_class->av, &na_class->endpoint);
 
     if (error != 0)
         return ofi_failed(na_class, "the endpoint", error);
-    error = fi_ep_bind(endpoint, &na_class->av->fid, 0);
+    ofi_unidentified_open(na_class);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* Opens and enables an endpoint on the class's completion queue. Returns 0 or a negative error. */
+int ofi_endpoint_create(struct na_plugin_class *na_class, struct fi_info *info, struct fid_av *av,
+                        struct fid_ep **endpoint_p)
+{
+    struct fid_ep *endpoint;
+    int error = fi_endpoint(na_class->domain, info, &endpoint, NULL);
+
+    if (error != 0)
+        return error;
+    error = fi_ep_bind(endpoint, &av->fid, 0);
     if (error == 0)
         error = fi_ep_bind(endpoint, &na_class->cq->fid, FI_SEND | FI_RECV);
     if (error == 0)
         error = fi_enable(endpoint);
-    if (error != 0) {
+    if (error == 0)
+        *endpoint_p = endpoint;
+    else
         ofi_close(&endpoint->fid);
-        return ofi_failed(na_class, "the endpoint", error);
-    }
-    na_class->endpoint = endpoint;
-    ofi_unidentified_open(na_class);
-    return NA_PLUGIN_SUCCESS;
+    return error;
 }

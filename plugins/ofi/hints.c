@@ -112,11 +112,8 @@ int32_t ofi_hints_set_source(struct fi_info *hints, const struct ofi_protocol *p
         hints->src_addrlen = size;
         hints->addr_format = FI_ADDR_STR;
     } else if (address != NULL && kit_location_length(address) != 0) {
-        hints->src_addrlen = kit_location_length(address);
-        hints->src_addr = calloc(1, hints->src_addrlen);
-        if (hints->src_addr == NULL)
+        if (ofi_info_set_source(hints, address, kit_location_length(address)) != 0)
             return NA_PLUGIN_NOMEM;
-        memcpy(hints->src_addr, address, hints->src_addrlen);
         hints->addr_format = address->ss_family == AF_INET6 ? FI_SOCKADDR_IN6 : FI_SOCKADDR_IN;
     }
     return NA_PLUGIN_SUCCESS;

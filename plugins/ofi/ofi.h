@@ -155,9 +155,8 @@ struct ofi_address {
     bool is_fencing;   /* `fence` is posted and not completed */
     struct ofi_request fence;
     struct ofi_data_address data;
-    struct ofi_local *local;  /* referenced; NULL: not an endpoint of this process */
-    struct ofi_address *next; /* in the list of the class */
-    struct ofi_address **link;
+    struct ofi_local *local; /* referenced; NULL: not an endpoint of this process */
+    struct kit_link node;    /* in na_plugin_class.addresses */
 };
 
 /* Private part of a peer. */
@@ -256,7 +255,7 @@ struct na_plugin_class {
     struct fid_cq *cq;
     struct fid_cq *sleep_cq; /* bound to no endpoint, for its descriptor (fabric.c); or NULL */
     struct fid_av *av;
-    struct ofi_address *addresses;
+    struct kit_link addresses;
     struct ofi_local *local; /* NULL: not node-local */
     uint64_t max_rma;
     uint64_t connect_ns;  /* for a peer that listens to accept a connection */
@@ -344,6 +343,8 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class);
 
 /* fabric.c */
 int32_t ofi_fabric_open(struct na_plugin_class *na_class);
+int ofi_endpoint_create(struct na_plugin_class *na_class, struct fi_info *info, struct fid_av *av,
+                        struct fid_ep **endpoint_p);
 bool ofi_reset(struct kit_endpoint *endpoint);
 bool ofi_endpoint_reopen(struct na_plugin_class *na_class);
 

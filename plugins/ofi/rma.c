@@ -79,7 +79,6 @@ bool ofi_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int
     return priv->in_progress == 0;
 }
 
-/* The posted piece completed with `status`. */
 void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status)
 {
     const bool is_abandoned = rma->abandoned != NA_PLUGIN_SUCCESS;

@@ -41,6 +41,7 @@ int32_t ofi_select(struct na_plugin_class *na_class, const struct na_plugin_init
     struct ofi_protocol *protocol = &na_class->protocol;
     struct ofi_source source;
     struct fi_info *list = NULL, *picked;
+    char reason[512];
     uint32_t format;
     int32_t ret;
 
@@ -51,8 +52,11 @@ int32_t ofi_select(struct na_plugin_class *na_class, const struct na_plugin_init
         return NA_PLUGIN_PROTONOSUPPORT;
     }
     format = ofi_offered_format(protocol);
-    if (format == FI_FORMAT_UNSPEC) /* an address cannot be parsed without a format */
-        return ofi_explain_missing(na_class, NULL, FI_ENODATA);
+    if (format == FI_FORMAT_UNSPEC) { /* an address cannot be parsed without a format */
+        ofi_missing_text(protocol, reason, sizeof(reason));
+        OFI_LOG_ERROR("%s", reason);
+        return NA_PLUGIN_NODEV;
+    }
     if (protocol->naming == OFI_NAMING_RAW)
         protocol->naming = ofi_format_naming(format);
     ret = ofi_source_parse(protocol, init, &source);
@@ -259,13 +263,8 @@ static int32_t ofi_explain_missing(const struct na_plugin_class *na_class,
                                    const struct ofi_source *source, int error)
 {
     const struct ofi_protocol *protocol = &na_class->protocol;
-    char offered[256], where[288] = "", reason[512];
+    char offered[256], where[288] = "";
 
-    if (source == NULL || !ofi_offered_domain(protocol, NULL)) {
-        ofi_missing_text(protocol, reason, sizeof(reason));
-        OFI_LOG_ERROR("%s", reason);
-        return NA_PLUGIN_NODEV;
-    }
     if (source->has_address) {
         int used = source->domain[0] != '\0'
                        ? snprintf(where, sizeof(where), " on %s at ", source->domain)

@@ -241,7 +241,6 @@ static int32_t ofi_move(void *owner, struct kit_rma_move *move)
         return NA_PLUGIN_AGAIN;
     if (ret != 0)
         return ofi_status((int) -ret);
-    kit_list_init(&priv->node);
     kit_list_append(&na_class->moves, &priv->node);
     priv->address->requests++;
     move->is_ordered = move->is_put == 0;

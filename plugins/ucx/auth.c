@@ -36,7 +36,6 @@ static bool share_is_given(const struct ucx_channel *channel, uint32_t index);
 static void code_make(uint8_t code[KIT_AUTH_CODE], const uint8_t key[KIT_AUTH_KEY], uint8_t *data,
                       uint32_t size);
 
-/* Returns the status of kit_auth_secret_open(). */
 int32_t ucx_auth_setup(struct na_plugin_class *na_class, const struct na_plugin_init *init)
 {
     int32_t ret = kit_auth_secret_open("ucx", init->auth_key, &na_class->secret);
@@ -46,7 +45,6 @@ int32_t ucx_auth_setup(struct na_plugin_class *na_class, const struct na_plugin_
     return ret;
 }
 
-/* Writes the challenge for a caller. */
 void ucx_auth_challenge(struct ucx_channel *channel, uint8_t bytes[UCX_CHALLENGE])
 {
     const struct na_plugin_class *na_class = channel->na_class;

@@ -254,7 +254,6 @@ static bool channel_challenge(struct ucx_channel *channel)
            (ssize_t) sizeof(bytes);
 }
 
-/* Closes callers that have not sent a HELLO in time. */
 static void channels_expire(struct na_plugin_class *na_class)
 {
     uint64_t now = kit_host->clock_ns();

@@ -63,7 +63,7 @@ int32_t ucx_class_finalize(struct na_plugin_class *na_class)
         (void) close(na_class->listen_fd);
     if (na_class->process_fd >= 0)
         (void) close(na_class->process_fd);
-    ucx_process_close(na_class);
+    (void) ucx_process_close_again(na_class);
     while (!kit_list_empty(&na_class->unidentified))
         ucx_channel_close(kit_container(na_class->unidentified.next, struct ucx_channel, node));
     ucx_channels_reclaim(na_class);

@@ -19,13 +19,13 @@ static void frame_sent(void *request, ucs_status_t status, void *arg);
 
 int32_t ucx_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
 {
-    struct na_plugin_class *na_class = ucx_class(endpoint);
     struct ucx_link *link = ucx_peer(frame->peer)->link;
     struct ucx_frame *priv = frame->priv;
     ucp_request_param_t param; /* UCX reads only the fields that op_attr_mask names */
     ucs_status_ptr_t request;
     size_t header_size = 0;
 
+    (void) endpoint;
     if (kit_unlikely(link == NULL))
         return NA_PLUGIN_HOSTUNREACH;
     if (kit_unlikely(link->phase != UCX_LINK_READY))
@@ -38,7 +38,6 @@ int32_t ucx_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
     param.cb.send = frame_sent;
     param.user_data = priv;
     priv->frame = frame;
-    priv->na_class = na_class;
     priv->link = link;
     if (kit_unlikely(frame->is_hello)) {
         priv->name = ucx_link_name(link);
@@ -138,6 +137,6 @@ static void frame_sent(void *request, ucs_status_t status, void *arg)
 
     ucp_request_free(request);
     priv->link->outstanding--;
-    kit_msg_frame_sent(&priv->na_class->fabric, priv->frame,
+    kit_msg_frame_sent(&priv->link->na_class->fabric, priv->frame,
                        status == UCS_OK ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH);
 }

@@ -134,7 +134,6 @@ const char *ucx_hello_read(const uint8_t *data, uint32_t size, struct ucx_hello 
     return NULL;
 }
 
-/* Writes the answer to a caller with another key. */
 void ucx_hello_refuse(uint8_t bytes[UCX_HELLO_HEAD])
 {
     struct hello_wire wire = {.magic = htole32(HELLO_REFUSAL)};

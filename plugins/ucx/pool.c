@@ -14,17 +14,14 @@ void *ucx_block_get(struct na_plugin_class *na_class)
 
     if (kit_unlikely(block == &na_class->free_blocks))
         return kit_host->mem_alloc(UCX_BLOCK_SIZE, 0);
-    kit_list_remove(block);
+    kit_list_take(block);
     memset(block, 0, UCX_BLOCK_SIZE);
     return block;
 }
 
 void ucx_block_put(struct na_plugin_class *na_class, void *block)
 {
-    struct kit_link *link = block;
-
-    kit_list_init(link);
-    kit_list_append(na_class->free_blocks.next, link); /* LIFO: the last block is in the cache */
+    kit_list_prepend(&na_class->free_blocks, block); /* LIFO: the last block is in the cache */
 }
 
 void ucx_blocks_free(struct na_plugin_class *na_class)
@@ -44,7 +41,6 @@ struct ucx_request *ucx_request_get(struct ucx_link *link)
 
     if (request == NULL)
         return NULL;
-    kit_list_init(&request->node);
     kit_list_append(&link->requests, &request->node);
     request->link = link;
     link->outstanding++;

@@ -49,7 +49,6 @@ static void process_found(struct ucx_link *link, int fd, uint64_t registry);
 static uint64_t registry_address(const struct na_plugin_class *na_class);
 static bool process_is_own_user(int fd);
 static bool process_close_async(int fd);
-static bool process_may_ask(struct na_plugin_class *na_class);
 static void *process_close(void *arg);
 
 static atomic_uint process_closers;
@@ -85,7 +84,8 @@ void ucx_process_ask(struct ucx_channel *channel, uint64_t incarnation)
     socklen_t size = process_address(incarnation, &address);
     int fd;
 
-    if (!process_may_ask(link->na_class) || !process_record_fill(link, channel, &record))
+    /* Another record could leave one more socket that another user keeps from closing. */
+    if (!ucx_process_close_again(link->na_class) || !process_record_fill(link, channel, &record))
         return;
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -112,10 +112,12 @@ void ucx_process_ask(struct ucx_channel *channel, uint64_t incarnation)
     kit_list_append(&link->channels, &question->node);
 }
 
-/* Tries once more to close unclosed_fd; otherwise it stays open until the process exits. */
-void ucx_process_close(struct na_plugin_class *na_class)
+/* Tries again to close unclosed_fd. False if it stays open. */
+bool ucx_process_close_again(struct na_plugin_class *na_class)
 {
-    (void) process_may_ask(na_class);
+    if (na_class->unclosed_fd >= 0 && process_close_async(na_class->unclosed_fd))
+        na_class->unclosed_fd = -1;
+    return na_class->unclosed_fd < 0;
 }
 
 /*
@@ -263,14 +265,6 @@ static bool process_close_async(int fd)
     if (!is_begun)
         (void) atomic_fetch_sub(&process_closers, 1);
     return is_begun;
-}
-
-/* False while unclosed_fd is open, because another request could leave one more such socket. */
-static bool process_may_ask(struct na_plugin_class *na_class)
-{
-    if (na_class->unclosed_fd >= 0 && process_close_async(na_class->unclosed_fd))
-        na_class->unclosed_fd = -1;
-    return na_class->unclosed_fd < 0;
 }
 
 static void *process_close(void *arg)

@@ -263,7 +263,6 @@ struct ucx_link_name {
 struct ucx_frame {
     struct ucx_link_name name; /* header of the active message until it is sent */
     struct kit_frame *frame;
-    struct na_plugin_class *na_class;
     struct ucx_link *link;
 };
 
@@ -470,7 +469,7 @@ bool ucx_channel_is_of_user(const struct ucx_channel *channel);
 
 /* process.c: which process of this node a peer is */
 void ucx_process_listen(struct na_plugin_class *na_class);
-void ucx_process_close(struct na_plugin_class *na_class);
+bool ucx_process_close_again(struct na_plugin_class *na_class);
 void ucx_process_ask(struct ucx_channel *channel, uint64_t incarnation);
 bool ucx_process_accept(struct na_plugin_class *na_class, int fd);
 void ucx_process_event(struct ucx_channel *channel);
