@@ -36,8 +36,8 @@ static void ofi_abort_in_process(const struct ofi_abort_filter *filter);
 static bool ofi_abort_matching(const struct ofi_abort_filter *filter, int fd);
 static bool ofi_socket_is_silent(int fd, uint32_t silent_ms);
 static void ofi_socket_abort(int fd);
-static bool ofi_socket_is_of_peer(const struct sockaddr_storage *near,
-                                  const struct sockaddr_storage *far,
+static bool ofi_socket_is_of_peer(const struct sockaddr_storage *local,
+                                  const struct sockaddr_storage *remote,
                                   const struct sockaddr_storage *own,
                                   const struct sockaddr_storage *peer);
 
@@ -147,13 +147,13 @@ static void ofi_abort_in_process(const struct ofi_abort_filter *filter)
 static bool ofi_abort_matching(const struct ofi_abort_filter *filter, int fd)
 {
     const struct na_plugin_class *na_class = filter->na_class;
-    struct sockaddr_storage near = {0}, far = {0}, peer;
-    socklen_t near_size = sizeof(near), far_size = sizeof(far);
+    struct sockaddr_storage local = {0}, remote = {0}, peer;
+    socklen_t local_size = sizeof(local), remote_size = sizeof(remote);
 
-    if (getsockname(fd, (struct sockaddr *) &near, &near_size) != 0 ||
-        near.ss_family != filter->own.ss_family)
+    if (getsockname(fd, (struct sockaddr *) &local, &local_size) != 0 ||
+        local.ss_family != filter->own.ss_family)
         return false;
-    if (getpeername(fd, (struct sockaddr *) &far, &far_size) != 0)
+    if (getpeername(fd, (struct sockaddr *) &remote, &remote_size) != 0)
         return true;
     for (const struct kit_link *node = na_class->addresses.next; node != &na_class->addresses;
          node = node->next) {
@@ -165,7 +165,7 @@ static bool ofi_abort_matching(const struct ofi_abort_filter *filter, int fd)
 
         memset(&peer, 0, sizeof(peer));
         if (!is_meant || fi_av_lookup(na_class->av, address->fi_addr, &peer, &size) != 0 ||
-            !ofi_socket_is_of_peer(&near, &far, &filter->own, &peer))
+            !ofi_socket_is_of_peer(&local, &remote, &filter->own, &peer))
             continue;
         if (filter->silent == NULL || ofi_socket_is_silent(fd, filter->silent_ms))
             ofi_socket_abort(fd);
@@ -198,11 +198,11 @@ static void ofi_socket_abort(int fd)
         continue;
 }
 
-static bool ofi_socket_is_of_peer(const struct sockaddr_storage *near,
-                                  const struct sockaddr_storage *far,
+static bool ofi_socket_is_of_peer(const struct sockaddr_storage *local,
+                                  const struct sockaddr_storage *remote,
                                   const struct sockaddr_storage *own,
                                   const struct sockaddr_storage *peer)
 {
-    return ofi_host_equal(far, peer) && (ofi_socket_port(far) == ofi_socket_port(peer) ||
-                                         ofi_socket_port(near) == ofi_socket_port(own));
+    return ofi_host_equal(remote, peer) && (ofi_socket_port(remote) == ofi_socket_port(peer) ||
+                                            ofi_socket_port(local) == ofi_socket_port(own));
 }

@@ -181,24 +181,3 @@ static int32_t ofi_endpoint_open(struct na_plugin_class *na_class)
     ofi_unidentified_open(na_class);
     return NA_PLUGIN_SUCCESS;
 }
-
-/* Opens and enables an endpoint on the class's completion queue. Returns 0 or a negative error. */
-int ofi_endpoint_create(struct na_plugin_class *na_class, struct fi_info *info, struct fid_av *av,
-                        struct fid_ep **endpoint_p)
-{
-    struct fid_ep *endpoint;
-    int error = fi_endpoint(na_class->domain, info, &endpoint, NULL);
-
-    if (error != 0)
-        return error;
-    error = fi_ep_bind(endpoint, &av->fid, 0);
-    if (error == 0)
-        error = fi_ep_bind(endpoint, &na_class->cq->fid, FI_SEND | FI_RECV);
-    if (error == 0)
-        error = fi_enable(endpoint);
-    if (error == 0)
-        *endpoint_p = endpoint;
-    else
-        ofi_close(&endpoint->fid);
-    return error;
-}

@@ -343,8 +343,6 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class);
 
 /* fabric.c */
 int32_t ofi_fabric_open(struct na_plugin_class *na_class);
-int ofi_endpoint_create(struct na_plugin_class *na_class, struct fi_info *info, struct fid_av *av,
-                        struct fid_ep **endpoint_p);
 bool ofi_reset(struct kit_endpoint *endpoint);
 bool ofi_endpoint_reopen(struct na_plugin_class *na_class);
 
@@ -475,7 +473,9 @@ void ofi_unidentified_end(struct na_plugin_class *na_class);
 /* status.c */
 int32_t ofi_status(int error);
 int32_t ofi_send_status(int error);
-int32_t ofi_failed(const struct na_plugin_class *na_class, const char *what, int error);
+int32_t ofi_failed(const struct na_plugin_class *na_class, const char *object, int error);
+int ofi_endpoint_create(struct na_plugin_class *na_class, struct fi_info *info, struct fid_av *av,
+                        struct fid_ep **endpoint_p);
 void ofi_close(struct fid *fid);
 
 #endif /* OFI_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mapping libfabric's errors to NA's, and logging them. */
+/* libfabric's errors as NA's, and opening and closing its objects. */
 
 #include "ofi.h"
 
@@ -69,7 +69,7 @@ int32_t ofi_send_status(int error)
 }
 
 /* `error` is negative, as libfabric returns it. */
-int32_t ofi_failed(const struct na_plugin_class *na_class, const char *what, int error)
+int32_t ofi_failed(const struct na_plugin_class *na_class, const char *object, int error)
 {
     char where[128] = "";
 
@@ -83,8 +83,29 @@ int32_t ofi_failed(const struct na_plugin_class *na_class, const char *what, int
     }
     OFI_LOG_ERROR("provider '%s', domain '%s'%s%s: %s could not be opened (%s)",
                   na_class->info->fabric_attr->prov_name, na_class->info->domain_attr->name,
-                  where[0] != '\0' ? " at " : "", where, what, fi_strerror(-error));
+                  where[0] != '\0' ? " at " : "", where, object, fi_strerror(-error));
     return ofi_status(-error);
+}
+
+/* Opens and enables an endpoint on the class's completion queue. Returns 0 or a negative error. */
+int ofi_endpoint_create(struct na_plugin_class *na_class, struct fi_info *info, struct fid_av *av,
+                        struct fid_ep **endpoint_p)
+{
+    struct fid_ep *endpoint;
+    int error = fi_endpoint(na_class->domain, info, &endpoint, NULL);
+
+    if (error != 0)
+        return error;
+    error = fi_ep_bind(endpoint, &av->fid, 0);
+    if (error == 0)
+        error = fi_ep_bind(endpoint, &na_class->cq->fid, FI_SEND | FI_RECV);
+    if (error == 0)
+        error = fi_enable(endpoint);
+    if (error == 0)
+        *endpoint_p = endpoint;
+    else
+        ofi_close(&endpoint->fid);
+    return error;
 }
 
 void ofi_close(struct fid *fid)

@@ -99,12 +99,12 @@ void ucx_channels_progress(struct na_plugin_class *na_class)
     int count = epoll_wait(na_class->epoll_fd, events, CHANNEL_EVENTS, 0);
 
     for (int i = 0; i < count; i++) {
-        void *what = events[i].data.ptr;
+        void *source = events[i].data.ptr;
 
-        if (what == &na_class->listen_fd || what == &na_class->process_fd)
-            channels_accept(na_class, *(const int *) what);
-        else if (what != na_class && what != NULL)
-            channel_event(what, events[i].events);
+        if (source == &na_class->listen_fd || source == &na_class->process_fd)
+            channels_accept(na_class, *(const int *) source);
+        else if (source != na_class && source != NULL)
+            channel_event(source, events[i].events);
     }
     if (kit_unlikely(na_class->held_calls != 0))
         channels_resume(na_class);
@@ -545,7 +545,7 @@ static const char *channel_check(struct ucx_channel *channel, uint8_t *data,
                                  struct ucx_hello *hello)
 {
     struct na_plugin_class *na_class = channel->na_class;
-    struct ucx_worker *ours = channel->link != NULL ? channel->link->worker : na_class->worker;
+    struct ucx_worker *worker = channel->link != NULL ? channel->link->worker : na_class->worker;
     const char *complaint = ucx_auth_check(channel, data, channel->in_size);
     uint8_t refusal[UCX_HELLO_HEAD];
     bool is_same_user;
@@ -561,16 +561,16 @@ static const char *channel_check(struct ucx_channel *channel, uint8_t *data,
         complaint = ucx_hello_read(data, channel->in_size, hello);
     if (complaint == NULL && hello->incarnation == na_class->incarnation)
         complaint = "it is this endpoint itself";
-    if (complaint != NULL || !ours->is_readable)
+    if (complaint != NULL || !worker->is_readable)
         return complaint;
     is_same_user = ucx_channel_is_of_user(channel);
     if (na_class->secret != NULL) {
         if (!is_same_user)
-            ucx_address_hide_shared(ours, data + UCX_HELLO_HEAD, hello->address_size);
+            ucx_address_hide_shared(worker, data + UCX_HELLO_HEAD, hello->address_size);
         return NULL;
     }
     hello->is_checked = true;
-    return ucx_address_check(ours, data + UCX_HELLO_HEAD, hello->address_size, is_same_user,
+    return ucx_address_check(worker, data + UCX_HELLO_HEAD, hello->address_size, is_same_user,
                              &hello->uuid);
 }
 

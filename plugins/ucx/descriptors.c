@@ -120,9 +120,9 @@ static uint32_t descriptors_of_peer(const struct na_plugin_class *na_class)
  */
 static void descriptors_count(struct na_plugin_class *na_class, uint64_t now)
 {
-    const uint32_t whole = descriptors_of_peer(na_class);
+    const uint32_t per_peer = descriptors_of_peer(na_class);
     const struct kit_link *node;
-    uint64_t expected = (uint64_t) na_class->dialing * whole, start = thread_cpu_ns();
+    uint64_t expected = (uint64_t) na_class->dialing * per_peer, start = thread_cpu_ns();
 
     /* The list is in the order of made_at. */
     for (node = na_class->links.prev; node != &na_class->links; node = node->prev) {
@@ -131,7 +131,7 @@ static void descriptors_count(struct na_plugin_class *na_class, uint64_t now)
         if (now - link->made_at > DESCRIPTORS_FRESH_NS)
             break;
         if (link->phase == UCX_LINK_READY || link->phase == UCX_LINK_DYING)
-            expected += link->is_wired_up ? whole / DESCRIPTORS_TWICE : whole;
+            expected += link->is_wired_up ? per_peer / DESCRIPTORS_TWICE : per_peer;
     }
     na_class->descriptors = descriptors_open() + expected;
     na_class->descriptors_at = now;

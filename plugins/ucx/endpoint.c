@@ -121,19 +121,19 @@ static int32_t class_configure(struct na_plugin_class *na_class, const struct na
 static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tls,
                                 const struct na_plugin_init *init)
 {
-    static const char *const words[] = {"auto", "copy", "ucp", "messages"};
-    const char *word = getenv("AMALGAM_UCX_RMA");
+    static const char *const names[] = {"auto", "copy", "ucp", "messages"};
+    const char *choice = getenv("AMALGAM_UCX_RMA");
     const bool is_granted = kit_init_mem_per_session(init); /* peers use the engine alone */
     bool has_others;
 
-    for (uint32_t i = 0; word != NULL && i < sizeof(words) / sizeof(words[0]); i++) {
-        if (strcmp(word, words[i]) == 0) {
+    for (uint32_t i = 0; choice != NULL && i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(choice, names[i]) == 0) {
             na_class->rma_choice = (enum ucx_rma_choice) i;
-            word = NULL;
+            choice = NULL;
         }
     }
-    if (word != NULL) {
-        UCX_LOG_ERROR("AMALGAM_UCX_RMA is '%.40s'; auto, copy, ucp and messages are known", word);
+    if (choice != NULL) {
+        UCX_LOG_ERROR("AMALGAM_UCX_RMA is '%.40s'; auto, copy, ucp and messages are known", choice);
         return NA_PLUGIN_INVALID_ARG;
     }
     ucx_resources_find(tls, &na_class->has_hardware, &has_others);

@@ -16,7 +16,7 @@ static void piece_sent(void *request, ucs_status_t status, void *arg);
 static struct ucx_link *message_link(const struct ucx_worker *worker,
                                      const struct ucx_link_name *name,
                                      const ucp_am_recv_param_t *param);
-static void message_fail_link(struct ucx_link *link, const char *what);
+static void message_fail_link(struct ucx_link *link, const char *reason);
 static struct kit_rma_piece *piece_find(const struct ucx_link *link, uint32_t tag, size_t size);
 static ucs_status_t piece_start_receive(struct kit_rma_piece *piece, void *descriptor);
 static void piece_received(void *request, ucs_status_t status, size_t size, void *arg);
@@ -275,9 +275,9 @@ static struct ucx_link *message_link(const struct ucx_worker *worker,
     return NULL;
 }
 
-static void message_fail_link(struct ucx_link *link, const char *what)
+static void message_fail_link(struct ucx_link *link, const char *reason)
 {
-    UCX_LOG_WARNING("dropped a message of %s: it %s", link->name, what);
+    UCX_LOG_WARNING("dropped a message of %s: it %s", link->name, reason);
     link->is_failing = true;
     link->failure = UCS_ERR_CONNECTION_RESET;
     ucx_link_schedule(link);

@@ -217,14 +217,14 @@ static struct ucx_link *process_record_link(struct na_plugin_class *na_class,
 /* The socket's process is of this user: sockets of other users are closed before. */
 static void process_found(struct ucx_link *link, int fd, uint64_t registry)
 {
-    struct ucred who = {0};
-    socklen_t size = sizeof(who);
+    struct ucred cred = {0};
+    socklen_t size = sizeof(cred);
 
     link->their_registry = registry;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.pid <= 0 ||
-        !kit_attach_is_allowed((uint32_t) who.pid, link->their_registry))
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) != 0 || cred.pid <= 0 ||
+        !kit_attach_is_allowed((uint32_t) cred.pid, link->their_registry))
         return;
-    link->pid = (uint32_t) who.pid;
+    link->pid = (uint32_t) cred.pid;
     link->registry = link->na_class->registry != NULL ? link->their_registry : 0;
     UCX_LOG_DEBUG("%s is process %u: memory is copied", link->name, link->pid);
 }
@@ -240,10 +240,10 @@ static uint64_t registry_address(const struct na_plugin_class *na_class)
  */
 static bool process_is_own_user(int fd)
 {
-    struct ucred who = {0};
-    socklen_t size = sizeof(who);
+    struct ucred cred = {0};
+    socklen_t size = sizeof(cred);
 
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) == 0 && cred.uid == geteuid();
 }
 
 /*

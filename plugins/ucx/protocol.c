@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct ucx_alias {
-    const char *word;
+    const char *name;
     const char *transports[6]; /* patterns; a '*' at the end matches any rest */
 };
 
@@ -143,8 +143,8 @@ static bool ucx_pattern_matches(const char *pattern, const char *transport)
 static const struct ucx_alias *ucx_alias_find(const char *token, size_t length)
 {
     for (size_t i = 0; i < sizeof(ucx_aliases) / sizeof(ucx_aliases[0]); i++)
-        if (strlen(ucx_aliases[i].word) == length &&
-            memcmp(token, ucx_aliases[i].word, length) == 0)
+        if (strlen(ucx_aliases[i].name) == length &&
+            memcmp(token, ucx_aliases[i].name, length) == 0)
             return &ucx_aliases[i];
     return NULL;
 }

@@ -27,12 +27,12 @@ pthread_mutex_t ucx_log_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool ucx_log_is_captured;
 static _Thread_local char ucx_log_text[256];
 
-/* Logs that UCX failed to do `what`, and returns NA's status, never NA_PLUGIN_AGAIN. */
-int32_t ucx_failed(const char *what, ucs_status_t status)
+/* Logs that UCX failed to do `action`, and returns NA's status, never NA_PLUGIN_AGAIN. */
+int32_t ucx_failed(const char *action, ucs_status_t status)
 {
     int32_t ret = ucx_status(status);
 
-    UCX_LOG_ERROR("UCX cannot %s: %s (%s)", what, ucs_status_string(status), ucx_log_last());
+    UCX_LOG_ERROR("UCX cannot %s: %s (%s)", action, ucs_status_string(status), ucx_log_last());
     return ret == NA_PLUGIN_AGAIN ? NA_PLUGIN_NOMEM : ret;
 }
 

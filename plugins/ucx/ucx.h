@@ -343,7 +343,7 @@ extern const struct kit_msg_ops ucx_ops;
 
 /* status.c */
 int32_t ucx_status(ucs_status_t status);
-int32_t ucx_failed(const char *what, ucs_status_t status);
+int32_t ucx_failed(const char *action, ucs_status_t status);
 void ucx_log_capture(void);
 void ucx_log_reset(void);
 const char *ucx_log_last(void);
