@@ -33,7 +33,7 @@ int32_t ofi_poll(struct kit_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     int32_t ret = NA_PLUGIN_SUCCESS;
-    bool is_over = false;
+    bool is_awaited = false;
 
     if (na_class->endpoint == NULL && !ofi_endpoint_reopen(na_class))
         return na_class->failed ? NA_PLUGIN_IO_ERROR : NA_PLUGIN_SUCCESS;
@@ -41,8 +41,8 @@ int32_t ofi_poll(struct kit_endpoint *endpoint)
         ofi_receives_post(na_class);
     if (na_class->rmas_waiting != NULL)
         ofi_rma_retry(na_class);
-    for (int i = 0; i < OFI_READS && !is_over && ret == NA_PLUGIN_SUCCESS; i++)
-        ret = ofi_queue_read(na_class, &is_over);
+    for (int i = 0; i < OFI_READS && !is_awaited && ret == NA_PLUGIN_SUCCESS; i++)
+        ret = ofi_queue_read(na_class, &is_awaited);
     if (ret == NA_PLUGIN_AGAIN)
         ret = NA_PLUGIN_SUCCESS;
     if (na_class->base.rma != NULL)

@@ -197,7 +197,7 @@ static int32_t ofi_source_getinfo(struct na_plugin_class *na_class,
 {
     const struct ofi_protocol *protocol = &na_class->protocol;
     struct fi_info *hints = ofi_hints_create(protocol, init);
-    bool number = source->service[0] != '\0';
+    bool has_service = source->service[0] != '\0';
     int32_t ret;
     int error;
 
@@ -209,9 +209,9 @@ static int32_t ofi_source_getinfo(struct na_plugin_class *na_class,
     if (ret == NA_PLUGIN_SUCCESS && init->auth_key != NULL && init->auth_key[0] != '\0')
         ret = ofi_hints_set_auth_key(hints, protocol, init->auth_key);
     if (ret == NA_PLUGIN_SUCCESS) {
-        error =
-            fi_getinfo(OFI_API_VERSION, number && source->domain[0] != '\0' ? source->domain : NULL,
-                       number ? source->service : NULL, number ? FI_SOURCE : 0, hints, list_p);
+        error = fi_getinfo(
+            OFI_API_VERSION, has_service && source->domain[0] != '\0' ? source->domain : NULL,
+            has_service ? source->service : NULL, has_service ? FI_SOURCE : 0, hints, list_p);
         if (error != 0)
             ret = ofi_explain_missing(na_class, source, -error);
     }

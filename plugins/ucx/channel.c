@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -145,9 +144,9 @@ static void channels_send_hellos(struct ucx_link *link)
         struct ucx_channel *channel = kit_container(node, struct ucx_channel, node);
 
         next = node->next;
-        if (!channel->is_met || channel->is_dialed || channel->is_sent)
+        if (!channel->is_met || channel->is_dialed || channel->is_hello_sent)
             continue;
-        channel->is_sent = true;
+        channel->is_hello_sent = true;
         if (!channel_send_hello(channel))
             channel_failed(channel, "no memory to introduce us");
     }

@@ -8,7 +8,6 @@
 #include "ucx.h"
 
 #include <dirent.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <time.h>

@@ -102,6 +102,17 @@ ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_siz
     return UCS_INPROGRESS;
 }
 
+void ucx_frame_release(struct kit_endpoint *endpoint, void *cookie)
+{
+    struct na_plugin_class *na_class = ucx_class(endpoint);
+    struct ucx_deferred_frame *deferred = cookie;
+
+    /* Once the worker is destroyed the memory is freed. */
+    if (na_class->worker != NULL)
+        ucp_am_data_release(deferred->worker->worker, deferred->data);
+    ucx_block_put(na_class, deferred);
+}
+
 /* The link over which a frame with a HELLO was received; NULL if its header is wrong. */
 static const struct ucx_link *frame_link(struct na_plugin_class *na_class, const void *header,
                                          size_t size)
@@ -118,17 +129,6 @@ static const struct ucx_link *frame_link(struct na_plugin_class *na_class, const
     if (link == NULL)
         kit_msg_dropped(&na_class->fabric);
     return link;
-}
-
-void ucx_frame_release(struct kit_endpoint *endpoint, void *cookie)
-{
-    struct na_plugin_class *na_class = ucx_class(endpoint);
-    struct ucx_deferred_frame *deferred = cookie;
-
-    /* Once the worker is destroyed the memory is freed. */
-    if (na_class->worker != NULL)
-        ucp_am_data_release(deferred->worker->worker, deferred->data);
-    ucx_block_put(na_class, deferred);
 }
 
 static void frame_sent(void *request, ucs_status_t status, void *arg)

@@ -71,7 +71,7 @@ void ucx_requests_forget(struct ucx_link *link)
             kit_rma_piece_done(endpoint->rma, piece, NA_PLUGIN_HOSTUNREACH, 0);
         if (transfer != NULL)
             kit_msg_rma_done(endpoint, transfer->rma,
-                             transfer->is_over ? transfer->status : NA_PLUGIN_HOSTUNREACH);
+                             transfer->is_abandoned ? transfer->status : NA_PLUGIN_HOSTUNREACH);
     }
 }
 

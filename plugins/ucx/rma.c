@@ -104,9 +104,9 @@ bool ucx_transfer_abandon(struct ucx_transfer *transfer, int32_t status, bool is
 {
     struct kit_rma_transfer *part = transfer->rma->transfer;
 
-    if (!transfer->is_over)
+    if (!transfer->is_abandoned)
         transfer->status = status;
-    transfer->is_over = true;
+    transfer->is_abandoned = true;
     kit_list_remove(&transfer->node);
     return !transfer->is_native && (part == NULL || kit_rma_abandon(transfer->na_class->fabric.rma,
                                                                     part, status, is_peer_gone));

@@ -100,7 +100,7 @@ static void native_end(struct ucx_request *request, ucs_status_t status)
     ucx_request_put(request);
     if (transfer == NULL)
         return;
-    if (transfer->is_over) {
+    if (transfer->is_abandoned) {
         kit_msg_rma_done(endpoint, transfer->rma, transfer->status);
         return;
     }

@@ -9,7 +9,6 @@
 
 #include "ucx.h"
 
-#include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -53,7 +52,7 @@ int32_t ucx_read_start(struct ucx_transfer *transfer)
 /* The engine's transfer of the target's part ended with `status`. */
 void ucx_read_part_done(struct ucx_transfer *transfer, int32_t status)
 {
-    if (transfer->is_over)
+    if (transfer->is_abandoned)
         read_end(transfer, transfer->status);
     else if (status != NA_PLUGIN_SUCCESS || transfer->is_unreadable ||
              transfer->head == transfer->tail)

@@ -110,7 +110,7 @@ struct ucx_channel {
     bool is_met;                /* the peer's HELLO was read */
     bool is_challenged;         /* the challenge was read */
     int32_t failure;            /* status if the channel fails; 0: NA_PLUGIN_HOSTUNREACH */
-    bool is_sent;               /* accepted: this side's HELLO was sent */
+    bool is_hello_sent;         /* accepted: this side's HELLO was sent */
     struct ucx_hello *deferred; /* a caller's HELLO while its name is dialed; refers to `in` */
     uint8_t *out;
     uint32_t out_size, out_done;
@@ -282,11 +282,11 @@ struct ucx_transfer {
     struct na_plugin_class *na_class;
     struct kit_msg_rma *rma;
     struct ucx_link *link;
-    int32_t status;     /* if is_over */
-    bool is_native;     /* by UCP (rma_native.c) */
-    bool is_read;       /* by this process (rma_read.c) */
-    bool is_over;       /* failed or abandoned; completes when nothing accesses the local memory */
-    bool is_unreadable; /* is_read: the system refused to read the rest */
+    int32_t status;       /* if is_abandoned */
+    bool is_native;       /* by UCP (rma_native.c) */
+    bool is_read;         /* by this process (rma_read.c) */
+    bool is_abandoned;    /* completes when nothing accesses the local memory */
+    bool is_unreadable;   /* is_read: the system refused to read the rest */
     uint64_t remote_base; /* is_read: address in the target */
     uint64_t head, tail;  /* is_read: the range that neither side has begun to copy */
 };
