@@ -34,7 +34,7 @@ void sm_doorbells_answer(struct na_plugin_context *context)
         for (; bits != 0; bits &= bits - 1)
             sm_doorbell_answer(context, word * 64 + (uint32_t) __builtin_ctzll(bits));
     }
-    /* A sender may have found no slot; checking all of them takes a while. */
+    /* Slots are few, so those of dead senders are released; checking all slots takes a while. */
     if (context->in_count >= SM_PEER_SLOTS - SM_PEER_SLOTS / 16 &&
         kit_host->clock_ns() - context->sweep_last >= SM_WATCH_NS) {
         sm_in_ring_sweep(context, SM_PEER_SLOTS);
@@ -42,7 +42,7 @@ void sm_doorbells_answer(struct na_plugin_context *context)
     }
 }
 
-/* The ring is polled from now on. */
+/* Starts polling the ring. */
 void sm_in_ring_activate(struct na_plugin_context *context, struct sm_in_ring *ring)
 {
     sm_store(&ring->peer_slot->status, 0);
@@ -80,7 +80,7 @@ void sm_in_ring_release(struct na_plugin_context *context, struct sm_in_ring *ri
     sm_slot_release(slot);
 }
 
-/* The sender broke the protocol: nothing of it is read any more, and nothing awaited. */
+/* Called when the sender breaks the protocol: its ring is not read, and its operations fail. */
 void sm_in_ring_refuse(struct na_plugin_context *context, struct sm_in_ring *ring,
                        const char *reason)
 {
@@ -105,8 +105,8 @@ void sm_in_ring_release_all(struct na_plugin_context *context)
 }
 
 /*
- * One datagram of the context's wake socket. One with descriptors asks for our memory; any other
- * has only ended a sleep. False when there is none. poll_lock is held.
+ * Reads a datagram of the context's wake socket; false when there is none. A datagram with
+ * descriptors asks for our memory, any other has only ended a sleep.
  */
 bool sm_handover_read(struct na_plugin_context *context)
 {
@@ -147,7 +147,7 @@ out:
     return true;
 }
 
-/* Any of its contexts may wait for the answer. */
+/* Wakes the peer's contexts, any of which may wait for the answer. */
 static void sm_handover_wake(struct na_plugin_addr *peer)
 {
     for (uint32_t id = 0; id < peer->header.max_contexts; id++)
@@ -166,7 +166,7 @@ static void sm_doorbell_answer(struct na_plugin_context *context, uint32_t index
 
     reserved = sm_load_acquire(&context->area->slots_reserved);
     if (index >= reserved)
-        return; /* a slot that has no memory has no ring */
+        return; /* a slot without memory has no ring */
     state = sm_owner_state(sm_load_acquire(&slot->owner));
     if (ring == NULL) {
         if (state == SM_SLOT_READY || state == SM_SLOT_CLOSING)
@@ -186,7 +186,7 @@ static void sm_in_ring_accept(struct na_plugin_context *context, uint32_t index,
     struct sm_in_ring *ring = NULL;
     int32_t ret = sm_in_ring_make(context, index, slot, &ring);
 
-    /* For lack of memory or descriptors, or of the peer's memory: the watch tries again. */
+    /* Without memory or descriptors, or while the peer's memory is missing, watch tries again. */
     if (ret == NA_PLUGIN_NOMEM || ret == NA_PLUGIN_AGAIN) {
         (void) atomic_fetch_or_explicit(&context->area->doorbells[index / 64],
                                         UINT64_C(1) << (index % 64), memory_order_relaxed);

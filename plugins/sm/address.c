@@ -81,10 +81,10 @@ uint32_t sm_addr_compare(struct na_plugin_class *na_class, struct na_plugin_addr
                          struct na_plugin_addr *addr2)
 {
     (void) na_class;
-    return sm_peer_current(addr1) == sm_peer_current(addr2); /* one object for each endpoint */
+    return sm_peer_current(addr1) == sm_peer_current(addr2); /* an endpoint has one object */
 }
 
-/* The first question, or the first transfer, finds out whether a peer can be attached. */
+/* The first call, or the first transfer, probes whether cross-memory attach reaches the peer. */
 uint64_t sm_addr_capabilities(struct na_plugin_class *na_class, struct na_plugin_addr *addr)
 {
     struct na_plugin_addr *peer = sm_peer_current(addr);
@@ -110,7 +110,7 @@ int32_t sm_addr_to_string(struct na_plugin_class *na_class, struct na_plugin_add
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Dead peers without references are forgotten without this, too. */
+/* Checks the peer at once; a dead unreferenced peer is destroyed without this call, too. */
 int32_t sm_addr_set_remove(struct na_plugin_class *na_class, struct na_plugin_addr *addr)
 {
     (void) na_class;
@@ -194,8 +194,8 @@ refuse:
 }
 
 /*
- * <process>-<number>, the name of an endpoint that was given none. Programs keep such addresses,
- * and learn from an operation that the process is gone; another name is resolved or wrong.
+ * True for <pid>-<number>, the default name of an endpoint. Programs keep such addresses beyond the
+ * process, so their lookup succeeds and operations fail; the lookup of another name fails.
  */
 static bool sm_addr_is_number(const char *name)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sending end of a connection: made at the first message to a context of a peer. A ring in our
- * segment and a slot in the peer's table that says where it is.
+ * The sending end of a connection, made at the first message to a context of a peer: a ring in our
+ * segment, and a slot in the peer's table that says where the ring is.
  */
 
 #include "ring.h"
@@ -22,7 +22,7 @@ static void sm_conn_announce_ring(struct sm_conn *conn, struct sm_peer_slot *slo
 static void sm_conn_ring_doorbell(struct sm_conn *conn);
 static void sm_conn_wake(struct sm_conn *conn);
 
-/* Also says what is wrong with the number of the context; see sm_conn_get(). */
+/* The slow path of sm_conn_get(), which also checks the number of the context. */
 int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id, struct sm_conn **conn_p)
 {
     struct na_plugin_class *na_class = peer->na_class;
@@ -39,7 +39,7 @@ int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id, struct sm_
         (conn = kit_host->mem_alloc(sizeof(*conn), _Alignof(struct sm_conn))) != NULL) {
         conn->peer = peer;
         conn->remote_id = remote_id;
-        conn->fence = na_class->fence || peer->fence;
+        conn->fence = !na_class->membarrier || (peer->header.flags & SM_ENDPOINT_FENCE) != 0;
         conn->lock.is_elided = na_class->backlog_lock.is_elided;
         conn->context_area = sm_context_area_of(peer->base, remote_id);
         kit_list_init(&conn->pending);
@@ -62,7 +62,7 @@ void sm_conn_abort(struct sm_conn *conn, int32_t status)
     sm_store_release(&conn->gate, 1);
 }
 
-/* A living receiver is told, and reads what is left; without one the memory is free again. */
+/* A living receiver is told, and still reads the ring; else the ring's region is free again. */
 void sm_conn_destroy(struct sm_conn *conn)
 {
     struct na_plugin_class *na_class = conn->peer->na_class;
@@ -84,7 +84,7 @@ void sm_conn_destroy(struct sm_conn *conn)
     }
     if (conn->slots != NULL)
         (void) munmap(conn->slots, conn->region_size);
-    if (conn->slots != NULL && !told) { /* a living receiver may still read it */
+    if (conn->slots != NULL && !told) {
         kit_lock_take(&na_class->connect_lock);
         sm_region_give(&na_class->segment, conn->region, conn->region_size);
         kit_lock_drop(&na_class->connect_lock);
@@ -92,7 +92,7 @@ void sm_conn_destroy(struct sm_conn *conn)
     kit_host->mem_free(conn);
 }
 
-/* After publishing, when the receiver's flags say that it wants to be told. */
+/* Called after publishing, when the receiver wants a doorbell or wake-up, or refuses the ring. */
 void sm_conn_notify_slow(struct sm_conn *conn, uint32_t status)
 {
     if (status & SM_RING_REFUSED) {
@@ -105,7 +105,7 @@ void sm_conn_notify_slow(struct sm_conn *conn, uint32_t status)
     sm_conn_wake(conn);
 }
 
-/* As sm_conn_ready, for copy RMA, which has a queue of its own. */
+/* As sm_conn_ready(), for copied transfers; it takes the connection's lock. */
 int32_t sm_conn_prepare(struct sm_conn *conn)
 {
     int32_t ret;
@@ -145,8 +145,8 @@ void sm_backlog_add(struct sm_conn *conn)
 }
 
 /*
- * Success when messages can be written, NA_PLUGIN_AGAIN when the connection is not made yet, any
- * other status when none ever will. The connection's lock is held.
+ * Connects if necessary. Success when messages can be written, NA_PLUGIN_AGAIN while the connection
+ * is not made, another status when pending sends must fail. The connection's lock is held.
  */
 int32_t sm_conn_ready(struct sm_conn *conn)
 {
@@ -160,7 +160,7 @@ int32_t sm_conn_ready(struct sm_conn *conn)
     if (ret != 0 || conn->state == SM_CONN_READY)
         return ret;
     if (kit_unlikely(!sm_peer_mapped(conn->peer))) {
-        /* There is no limit: a peer that does not poll does not read messages either. */
+        /* Without a timeout: a peer that does not poll does not read messages either. */
         kit_lock_take(&conn->peer->na_class->connect_lock);
         ret = sm_handover_ask(conn->peer, conn->remote_id);
         kit_lock_drop(&conn->peer->na_class->connect_lock);
@@ -184,7 +184,7 @@ int32_t sm_conn_ready(struct sm_conn *conn)
     return NA_PLUGIN_BUSY;
 }
 
-/* The reference that the backlog held passes to the caller. */
+/* Takes the first connection off the backlog. Its reference passes to the caller. */
 struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class)
 {
     struct sm_conn *conn = NULL;
@@ -202,8 +202,8 @@ struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class)
 }
 
 /*
- * Connects, with the connection's lock held. NA_PLUGIN_AGAIN when the peer's table is full at the
- * moment; any other error lasts.
+ * Connects, with the connection's lock held. NA_PLUGIN_AGAIN when the peer's table is full; after
+ * any other error it is not tried again.
  */
 static int32_t sm_conn_establish(struct sm_conn *conn)
 {
@@ -227,7 +227,7 @@ static int32_t sm_conn_establish(struct sm_conn *conn)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* connect_lock is held. Does nothing when an earlier try has done it. */
+/* Does nothing when an earlier try has mapped the ring. connect_lock is held. */
 static int32_t sm_conn_map_ring(struct sm_conn *conn)
 {
     struct na_plugin_class *na_class = conn->peer->na_class;
@@ -261,7 +261,7 @@ static int32_t sm_conn_map_ring(struct sm_conn *conn)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Where transfers must go through the ring a larger one saves wake-ups, if there is room. */
+/* If transfers are copied through the ring, a larger one saves wake-ups, if there is memory. */
 static int32_t sm_conn_take_region(struct sm_conn *conn, uint32_t *data_size_p, uint64_t *region_p)
 {
     struct na_plugin_class *na_class = conn->peer->na_class;
@@ -381,8 +381,8 @@ static void sm_conn_ring_doorbell(struct sm_conn *conn)
 }
 
 /*
- * Each sender wakes a sleeper once for each of its sleeps. The sleeper itself clears the flag: if a
- * sender did and was killed then, no other sender would send the byte.
+ * Each connection wakes a sleeper once for each sleep. The flag is cleared by the sleeper alone: if
+ * a sender cleared it and died before it sent the byte, the receiver would sleep on.
  */
 static void sm_conn_wake(struct sm_conn *conn)
 {

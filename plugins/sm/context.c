@@ -34,7 +34,7 @@ int32_t sm_context_setup(struct na_plugin_class *na_class, uint32_t id)
     return sm_wake_setup(context);
 }
 
-/* Also after a setup that failed half way. */
+/* Also called after a setup that failed half way. */
 void sm_context_teardown(struct na_plugin_context *context)
 {
     if (context->na_class == NULL)
@@ -81,18 +81,18 @@ int32_t sm_context_stop(struct na_plugin_context *context)
     sm_store_release(&context->active, false);
     kit_lock_drop(&context->match_lock);
 
-    if (!context->na_class->forked) /* a fork leaves it locked: nothing is polled any more */
+    if (!context->na_class->forked) /* it stays locked in a forked child */
         kit_lock_take(&context->poll_lock);
     sm_receive_cancel_all(context);
     sm_rma_cancel_all(context);
     while (sm_send_cancel(context, NULL))
         continue;
-    /* Last: a peer that sees it has all messages from here. A forked child is not the owner. */
-    if (!context->na_class->forked)
+    if (!context->na_class->forked) {
+        /* Set last: a peer that sees the flag has received all messages of this context. */
         (void) atomic_fetch_or_explicit(&context->area->flags, SM_CONTEXT_GONE,
                                         memory_order_seq_cst);
-    if (!context->na_class->forked)
         kit_lock_drop(&context->poll_lock);
+    }
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -109,10 +109,10 @@ int32_t sm_cancel(struct na_plugin_context *context, void *op)
     if (sm_receive_cancel(context, op, false) || sm_rma_cancel(context, op, false))
         return NA_PLUGIN_SUCCESS;
     (void) sm_send_cancel(context, op);
-    return NA_PLUGIN_SUCCESS; /* an operation that none of them held has just completed */
+    return NA_PLUGIN_SUCCESS; /* an operation that was not found has just completed */
 }
 
-/* The operation says where it is. */
+/* As sm_cancel(), for a valid operation: its `list` says where it is. */
 int32_t sm_cancel_trusted(struct na_plugin_context *context, void *op)
 {
     if (!sm_receive_cancel(context, op, true) && !sm_rma_cancel(context, op, true))
@@ -120,7 +120,7 @@ int32_t sm_cancel_trusted(struct na_plugin_context *context, void *op)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Of all contexts, also of those that were destroyed: they live as long as the class. */
+/* Also counts destroyed contexts, whose memory lives as long as the class. */
 static void sm_counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn report,
                             void *arg)
 {

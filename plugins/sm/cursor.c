@@ -5,7 +5,7 @@
 
 #include <sys/uio.h>
 
-/* Copies a message from that offset on into the memory, where it has room. */
+/* Copies a message, from `offset` on, to memory that has room for it. */
 void sm_mem_store(const struct na_plugin_mem *mem, uint64_t mem_offset,
                   const struct sm_message *message, uint32_t offset)
 {
@@ -48,7 +48,7 @@ void *sm_cursor_span(struct sm_cursor *cursor, uint64_t wanted, uint64_t *size_p
     return at;
 }
 
-/* Up to `count` pieces of together at most `length` bytes. Returns how many, and their bytes. */
+/* Fills up to `count` vectors with up to `length` bytes. Returns their number, and their bytes. */
 uint32_t sm_cursor_iovecs(struct sm_cursor *cursor, uint64_t length, struct iovec *vectors,
                           uint32_t count, uint64_t *length_p)
 {

@@ -25,7 +25,7 @@ static void sm_fork_child(void);
 static void sm_fork_reset_conns(struct na_plugin_class *na_class);
 static void sm_fork_free_lock(struct kit_lock *lock);
 
-/* All classes of the process, for the child of a fork. */
+/* All classes of the process. The child of a fork closes their descriptors. */
 static pthread_mutex_t sm_classes_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kit_link sm_classes = {&sm_classes, &sm_classes};
 
@@ -102,8 +102,8 @@ int32_t sm_class_finalize(struct na_plugin_class *na_class)
 }
 
 /*
- * A child that does not exec would keep the parent's locks and sockets alive after the parent's
- * death: it closes them right after the fork.
+ * A forked child closes the descriptors of the parent's classes: without exec it would keep the
+ * parent's file locks and sockets alive after the parent's death.
  */
 void sm_class_prepare_fork(void)
 {
@@ -140,7 +140,7 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
     na_class->incarnation = na_class->registry.regions.owner;
     na_class->cookie = random.word[1];
     na_class->max_contexts = init->max_contexts;
-    /* The larger hint. */
+    /* Both kinds of messages have one limit: the larger hint. */
     wanted = init->max_unexpected_size > init->max_expected_size ? init->max_unexpected_size
                                                                  : init->max_expected_size;
     na_class->max_message = wanted <= SM_MESSAGE_SPACE ? SM_MESSAGE_SPACE
@@ -150,7 +150,6 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
     na_class->busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
     na_class->no_retry = (init->progress_mode & NA_PLUGIN_PROGRESS_NO_RETRY) != 0;
     na_class->membarrier = sm_membarrier_register();
-    na_class->fence = !na_class->membarrier;
     na_class->backlog_lock.is_elided = (init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CLASS) != 0;
     na_class->registry.lock.is_elided = na_class->backlog_lock.is_elided;
     na_class->single_context = init->thread_mode != 0;
@@ -198,7 +197,7 @@ static int32_t sm_class_open(struct na_plugin_class *na_class, const char *name)
         contexts[i].timer_fd = -1;
         contexts[i].epoll_fd = -1;
     }
-    na_class->contexts = contexts; /* from here on a child of a fork would close them */
+    na_class->contexts = contexts; /* a forked child closes the descriptors in it */
     ret = sm_segment_create(na_class, name);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
@@ -246,8 +245,8 @@ static void sm_class_describe(struct na_plugin_class *na_class)
 }
 
 /*
- * A message that was sent just before closing lies in our file: give its receiver, if it lives and
- * has not opened our ring yet, a moment to do so before the file goes.
+ * Messages sent just before closing lie in our segment. Waits a moment for living receivers that
+ * have not mapped our ring yet: they cannot when our file is gone.
  */
 static void sm_class_linger(struct na_plugin_class *na_class)
 {
@@ -280,7 +279,6 @@ static void sm_fork_child(void)
         int *descriptors[] = {&na_class->segment.fd, &na_class->segment.file_fd, &na_class->send_fd,
                               &na_class->probe_fd};
 
-        /* Other threads, which may have held locks, are not in the child. */
         na_class->forked = true;
         sm_fork_free_lock(&na_class->lock);
         sm_fork_free_lock(&na_class->connect_lock);
@@ -297,7 +295,7 @@ static void sm_fork_child(void)
 
             sm_store(&context->active, false);
             context->poll_lock.is_elided = false;
-            context->poll_lock.held = 1; /* nothing is polled any more */
+            context->poll_lock.held = 1; /* the child never polls */
             sm_fork_free_lock(&context->match_lock);
             sm_wake_close(context);
         }
@@ -323,7 +321,7 @@ static void sm_fork_reset_conns(struct na_plugin_class *na_class)
     }
 }
 
-/* The thread that had it, or waited for it, is not in the child. */
+/* The threads that held the lock, or waited for it, do not exist in the child. */
 static void sm_fork_free_lock(struct kit_lock *lock)
 {
     *lock = (struct kit_lock){.is_elided = lock->is_elided};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether a peer is alive, and what marks one that is not. */
+/* Checking whether a peer is alive, and marking a failed one. */
 
 #include "sm.h"
 
@@ -9,8 +9,8 @@
 #include <sys/un.h>
 
 /*
- * The segment must still be the one at its path, the process run, and the socket have an owner. The
- * last works across PID namespaces, but a child of a dead peer may hold the socket.
+ * A peer is alive when its file is still at its path, its process runs, and its wake socket has an
+ * owner. Across PID namespaces the socket alone counts, but a child of a dead peer may hold it.
  */
 bool sm_peer_alive(struct na_plugin_addr *peer)
 {
@@ -35,7 +35,7 @@ bool sm_peer_alive(struct na_plugin_addr *peer)
     return ret == 0 || (errno != ECONNREFUSED && errno != ENOENT);
 }
 
-/* Ends everything that depends on the peer, now and later, with `status`. */
+/* Marks the peer as failed: its operations, present and future ones, end with `status`. */
 void sm_peer_fail(struct na_plugin_addr *peer, int32_t status)
 {
     struct na_plugin_class *na_class = peer->na_class;
@@ -57,14 +57,14 @@ void sm_peer_fail(struct na_plugin_addr *peer, int32_t status)
     }
 }
 
-/* Something hints at the peer's death: it is checked now, and polls act on the mark. */
+/* Checks a peer that may be dead, and marks it if it is. */
 void sm_peer_suspect(struct na_plugin_addr *peer)
 {
     if (!sm_peer_alive(peer))
         sm_peer_fail(peer, NA_PLUGIN_HOSTUNREACH);
 }
 
-/* Sends the byte that ends a sleep. */
+/* Sends the byte that ends the sleep of the peer's context. */
 bool sm_wake_peer(struct na_plugin_addr *peer, uint32_t id)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

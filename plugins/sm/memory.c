@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory handles: making, registering, the form in which they travel. */
+/* Memory handles: creating, registering, serializing. */
 
 #include "sm.h"
 
@@ -75,7 +75,7 @@ int32_t sm_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *
     return ret;
 }
 
-/* Puts of peers that have begun are over when this returns. */
+/* Waits for the puts of peers that have begun. */
 int32_t sm_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     struct sm_registry *registry = &na_class->registry;
@@ -126,7 +126,7 @@ int32_t sm_mem_deserialize(struct na_plugin_class *na_class, const void *buf, ui
     ret = kit_region_unpack(&registry->regions, buf, size, &region, &extra, &extra_size);
     if (ret != NA_PLUGIN_SUCCESS)
         goto out;
-    kit_region_remove(&region); /* the handle takes its place */
+    kit_region_remove(&region); /* the handle replaces it in the list */
     count = extra_size == 0 ? 1 : extra_size / (uint32_t) sizeof(struct na_plugin_segment);
     mem = sm_mem_alloc(registry, count != 0 ? count : 1);
     if (mem == NULL)
@@ -146,7 +146,7 @@ out:
     return ret;
 }
 
-/* With the handles that the caller forgot. */
+/* Also frees the handles that the caller did not destroy. */
 void sm_registry_destroy(struct na_plugin_class *na_class)
 {
     struct sm_registry *registry = &na_class->registry;
@@ -187,7 +187,7 @@ static int32_t sm_mem_create_segments(struct na_plugin_class *na_class,
     return ret;
 }
 
-/* One of those regions, of which nothing is known yet. The registry's lock is held. */
+/* Returns an empty handle, in the list of all regions. The registry's lock is held. */
 static struct na_plugin_mem *sm_mem_alloc(struct sm_registry *registry, uint64_t count)
 {
     uint64_t more = count > 1 ? count * sizeof(struct na_plugin_segment) : 0;
@@ -208,7 +208,7 @@ static struct na_plugin_mem *sm_mem_alloc(struct sm_registry *registry, uint64_t
     return mem;
 }
 
-/* Of a handle that came, what it says of itself and the segments behind that. */
+/* Fills a handle from an unpacked region and its segments. False when they are not consistent. */
 static bool sm_segments_read(const struct kit_region *region, const void *extra, uint32_t size,
                              struct na_plugin_mem *mem)
 {
@@ -227,7 +227,7 @@ static bool sm_segments_read(const struct kit_region *region, const void *extra,
            length == region->length && (uintptr_t) mem->segments[0].base == region->base;
 }
 
-/* Bytes that travel behind the region: one segment is the region itself. */
+/* Bytes packed behind the region, which is itself the segment if there is one only. */
 static uint32_t sm_segments_size(const struct na_plugin_mem *mem)
 {
     return mem->segment_count > 1 ? mem->segment_count * (uint32_t) sizeof(struct na_plugin_segment)
@@ -240,7 +240,7 @@ static void sm_mem_free_list(struct kit_link *list)
         struct kit_link *link = list->next;
 
         kit_list_take(link);
-        kit_host->mem_free(link); /* the first member of the first member */
+        kit_host->mem_free(link); /* the link is the first member of the handle */
     }
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory of an endpoint: a file without a name (memfd), sealed so that no process can make it
- * shorter, which would end those that have it mapped with SIGBUS. Making ours, opening a peer's,
- * and checking that it is of this kind.
+ * The memory of an endpoint: a memfd, sealed against shrinking, which would end the processes that
+ * have it mapped with SIGBUS. Making ours, opening and checking a peer's.
  */
 
 #include "sm.h"
@@ -26,7 +25,7 @@ static int32_t sm_memory_reach(const struct na_plugin_class *na_class,
 static const char *sm_memory_fault(int fd, const struct sm_segment_header *header,
                                    const struct stat *status);
 
-/* It may grow, for further rings, but never shrink, and the seals stay as they are. */
+/* The memory may grow, for further rings, but not shrink, and its seals are final. */
 int32_t sm_memory_create(struct sm_segment *segment, const char *name, uint64_t size)
 {
     char label[sizeof(SM_PREFIX) + SM_NAME_MAX];
@@ -52,8 +51,8 @@ int32_t sm_memory_create(struct sm_segment *segment, const char *name, uint64_t 
 }
 
 /*
- * Opens and checks the memory of the endpoint whose header that is. NA_PLUGIN_AGAIN when the system
- * does not let us reach it: the peer must be asked for it.
+ * Opens and checks the memory of the endpoint that `header` describes. NA_PLUGIN_AGAIN when the
+ * system does not let us open it: the peer must hand it over.
  */
 int32_t sm_memory_open(const struct na_plugin_class *na_class, const char *name,
                        const struct sm_segment_header *header, int flags, int *fd_p,
@@ -69,7 +68,7 @@ int32_t sm_memory_open(const struct na_plugin_class *na_class, const char *name,
     return ret;
 }
 
-/* Nothing of a peer's memory is mapped before this. */
+/* A peer's memory is mapped only after this check. */
 int32_t sm_memory_check(int fd, const char *name, const struct sm_segment_header *header,
                         uint64_t *size_p)
 {
@@ -96,8 +95,8 @@ int32_t sm_memory_check(int fd, const char *name, const struct sm_segment_header
 }
 
 /*
- * Through the descriptors of the peer's process. That works within a PID namespace, for a process
- * that is dumpable; its number may be another process's by now.
+ * Opens the memory through /proc/<pid>/fd, which works for a dumpable process of our PID namespace.
+ * The pid may be another process's by now, so device and inode are compared.
  */
 static int32_t sm_memory_reach(const struct na_plugin_class *na_class,
                                const struct sm_segment_header *header, int flags, int *fd_p)

@@ -8,10 +8,7 @@
 
 #define SM_REFERENCES 4096u
 
-/*
- * A reference to the sender of a message. They are taken in bulk: that saves a locked
- * instruction.
- */
+/* Returns the ring's sender with a reference, of which many are taken at a time: one atomic add. */
 static inline struct na_plugin_addr *sm_in_ring_source(struct sm_in_ring *ring)
 {
     if (kit_unlikely(ring->references == 0)) {
@@ -29,7 +26,7 @@ static inline bool sm_in_ring_ready(const struct sm_in_ring *ring)
     return sm_load_acquire(&slot->sequence) == ring->head_slot + 1;
 }
 
-/* A message that lies in a ring. `payload2` is where it goes on when it wraps round. */
+/* A message in a ring: `size1` bytes at `payload`, the rest at `payload2` if it wraps around. */
 struct sm_message {
     const uint8_t *payload;
     const uint8_t *payload2;

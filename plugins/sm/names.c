@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SM_WAKE_CODE 7 /* characters, so that the longest name leaves room for them */
+#define SM_WAKE_CODE 7 /* characters: SM_PATH_MAX has room for them behind the longest name */
 
 static _Atomic uint32_t sm_user_id;
 
@@ -38,7 +38,7 @@ void sm_user_set(void)
     sm_store(&sm_user_id, (uint32_t) geteuid());
 }
 
-/* The user that opened the first class owns the files, even if the process has another by now. */
+/* Files belong to the effective user at the first open, even if the process changes its user. */
 uint32_t sm_user(void)
 {
     return sm_load(&sm_user_id);
@@ -49,7 +49,7 @@ void sm_segment_path(char path[SM_PATH_MAX], const char *name)
     (void) snprintf(path, SM_PATH_MAX, SM_DIRECTORY SM_PREFIX "%u.%s", sm_user(), name);
 }
 
-/* Without the secret another user cannot guess the names, and so cannot take them before us. */
+/* Another user does not know the secret, so it cannot predict the name and take it first. */
 void sm_wake_path(char path[SM_PATH_MAX], const char *name, const struct kit_key *secret,
                   uint32_t id)
 {
@@ -58,7 +58,7 @@ void sm_wake_path(char path[SM_PATH_MAX], const char *name, const struct kit_key
     char code[SM_WAKE_CODE + 1] = {0};
     uint64_t random;
 
-    sm_siphash_word(&hash, id); /* a single word: no memory handle has so few */
+    sm_siphash_word(&hash, id); /* one word: the digest of a memory handle is of more */
     random = sm_siphash_end(&hash);
     for (int i = 0; i < SM_WAKE_CODE; i++, random >>= 6)
         code[i] = digits[random % 64];
@@ -66,7 +66,7 @@ void sm_wake_path(char path[SM_PATH_MAX], const char *name, const struct kit_key
                     code);
 }
 
-/* Advice to be put behind the text of an error; empty when there is none. */
+/* Returns advice to append to an error text, or "". */
 const char *sm_error_hint(int error)
 {
     switch (error) {
@@ -83,10 +83,10 @@ const char *sm_error_hint(int error)
     }
 }
 
-/* A lack of memory or descriptors passes; any other refusal does not. */
+/* Lack of memory or descriptors is temporary, another error is not. */
 int32_t sm_error_status(int error)
 {
-    bool passes = error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOSPC;
+    bool is_temporary = error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOSPC;
 
-    return passes ? NA_PLUGIN_NOMEM : NA_PLUGIN_ACCESS;
+    return is_temporary ? NA_PLUGIN_NOMEM : NA_PLUGIN_ACCESS;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The objects of one process. What it shares with others is in layout.h. */
+/* The objects of one process. Those that processes share are in layout.h. */
 
 #ifndef SM_OBJECTS_H
 #define SM_OBJECTS_H
@@ -21,23 +21,23 @@
 
 #define SM_PLUGIN_NAME      "sm"
 #define SM_ADDRESS_START    "na+sm://"
-#define SM_PATH_MAX         108 /* of a socket's path, the shorter of both kinds */
+#define SM_PATH_MAX         108 /* size of sockaddr_un.sun_path; files have shorter paths */
 
 #define SM_PEER_BUCKETS     1024u
 #define SM_POLL_BUDGET      64u      /* messages taken from one ring in one poll */
 #define SM_HOUSEKEEPING     256u     /* polls between two checks of silent rings */
 #define SM_IDLE_AFTER       256u     /* housekeepings without a message until a ring is idle */
-#define SM_POLLED_MAX       64u      /* above that many polled rings they are idle much sooner */
-#define SM_DEFERRED_BYTES   1048576u /* of a context */
+#define SM_POLLED_MAX       64u      /* with more polled rings, silent ones are idle much sooner */
+#define SM_DEFERRED_BYTES   1048576u /* budget of a context for deferred messages */
 #define SM_RMA_CHUNK        1048576u /* native RMA: bytes copied in one turn */
 #define SM_RMA_SEGMENTS     256u     /* largest number of segments of a memory handle */
-#define SM_COPY_AWAKE_NS    UINT64_C(20000) /* copied transfers: no sleep so soon after a piece */
+#define SM_COPY_AWAKE_NS    UINT64_C(20000) /* copied transfers: no sleep so soon after a record */
 #define SM_WATCH_NS         UINT64_C(200000000)
 #define SM_CONNECT_WAIT_NS  UINT64_C(5000000000)
 #define SM_CONNECT_RETRY_NS UINT64_C(10000000)
-#define SM_HANDOVER_NS      UINT64_C(10000000) /* reading a wake socket without a sleep */
+#define SM_HANDOVER_NS      UINT64_C(10000000) /* between reads of a wake socket without a sleep */
 
-/* Accesses to atomics, which are many: relaxed, or in the order that the name says. */
+/* Short names for atomic accesses: relaxed, or in the order that the name says. */
 #define sm_load(p)                 atomic_load_explicit(p, memory_order_relaxed)
 #define sm_load_acquire(p)         atomic_load_explicit(p, memory_order_acquire)
 #define sm_store(p, value)         atomic_store_explicit(p, value, memory_order_relaxed)
@@ -50,14 +50,14 @@
 struct sm_conn;
 struct sm_in_ring;
 
-/* The private part of an operation. `link` is first: an element of a list is its operation. */
+/* The plugin's part of an operation. `link` is first, so that a list's element is cast to it. */
 struct sm_op {
     union {
         struct kit_link link;
         struct kit_recv recv;
     };
-    struct na_plugin_addr *peer; /* of all but receives of unexpected messages */
-    bool gone;                   /* expected: the context that it waits for was destroyed */
+    struct na_plugin_addr *peer; /* not set in receives of unexpected messages */
+    bool gone;                   /* expected receives: the sending context was destroyed */
     uint8_t kind;                /* sends: SM_KIND_* */
     bool is_put;
     struct na_plugin_context *context;
@@ -65,13 +65,13 @@ struct sm_op {
     uint32_t remote_id; /* context of the peer */
     const void *send_buf;
     uint64_t size; /* of the buffer, or of the transfer */
-    uint64_t used; /* finished bytes of a transfer, or of a message that goes in parts */
+    uint64_t used; /* bytes done, of a transfer or of a message sent in parts */
     struct na_plugin_mem *local;
     struct na_plugin_mem *remote;
     uint64_t local_offset;
     uint64_t remote_offset;
-    struct kit_rma_transfer *transfer; /* when it is copied */
-    _Atomic(struct kit_link *) list;   /* of sends or transfers that it is in, for cancel_trusted */
+    struct kit_rma_transfer *transfer; /* in the kit's engine, while it is copied */
+    _Atomic(struct kit_link *) list; /* the list of sends or transfers that `link` is in, or NULL */
 };
 
 /* A peer, known by name and incarnation; one object for each in a class. */
@@ -82,23 +82,22 @@ struct na_plugin_addr {
     _Atomic uint32_t refs;
     _Atomic uint32_t transfers;               /* copied ones, of all contexts */
     _Atomic int32_t failure;                  /* 0, or the status that its operations end with */
-    _Atomic(struct na_plugin_addr *) arrived; /* the endpoint that an absent peer's name has now */
+    _Atomic(struct na_plugin_addr *) arrived; /* of an absent peer: the endpoint found later */
     struct sm_conn *_Atomic *conns;           /* one for each of its contexts, made at first use */
-    struct sm_segment_header header; /* its file's, checked; incarnation 0: an absent peer */
+    struct sm_segment_header header; /* checked copy of its file; incarnation 0: an absent peer */
     struct sm_segment_header *base;  /* mapping of the base of its segment */
-    atomic_bool mapped;              /* false: a place of zeros is kept for it */
+    atomic_bool mapped;              /* false: `base` is a placeholder of zeros */
     int memory_fd;                   /* its segment, if it was handed over, or -1 */
-    int ask_fd;                      /* where that will come, or -1 */
-    uint64_t asked;                  /* when it was asked for */
+    int ask_fd;                      /* the socket on which that arrives, or -1 */
+    uint64_t asked;                  /* time of the last request for it, or 0 */
     uint64_t base_size;
     dev_t device;
     ino_t inode;
-    bool fence;
     bool same_pid_namespace;
     _Atomic uint32_t rma; /* enum sm_rma_mode */
     uint64_t watch_round;
     const _Atomic uint64_t *_Atomic registrations[SM_TABLE_PARTS]; /* mapped at first use */
-    struct sm_writer *_Atomic writer; /* our place in its segment, for puts under way */
+    struct sm_writer *_Atomic writer; /* our entry in its table of writers */
     char name[SM_NAME_MAX + 1];
 };
 
@@ -123,16 +122,16 @@ struct sm_conn {
     uint32_t data_lines;                  /* a power of two */
     bool fence;
     _Atomic uint32_t gate;  /* not 0: take the slow path (not connected, failed, or a queue) */
-    _Atomic uint32_t woken; /* flags of the receiver's sleep that was ended from here */
+    _Atomic uint32_t woken; /* flags of the receiver's last sleep that we ended */
 
     /* Written by every sender */
     _Alignas(SM_CACHE_LINE) _Atomic uint64_t tail; /* slot << 32 | data line */
-    _Atomic uint64_t head; /* the receiver's, as last seen; less where memory is not reserved yet */
+    _Atomic uint64_t head;                         /* see sm_ring_limit() */
 
     _Alignas(SM_CACHE_LINE) struct kit_lock lock; /* guards what follows */
     struct kit_link pending;                      /* sends that wait for space */
     enum sm_conn_state state;
-    uint64_t connect_since;                      /* the peer's table is full since then */
+    uint64_t connect_since;                      /* since when the peer's table is full, or 0 */
     uint64_t connect_next;                       /* when to try again */
     struct kit_link backlog_link;                /* guarded by the class's backlog_lock */
     _Atomic int32_t failure;                     /* 0, or the status that sends end with */
@@ -142,8 +141,8 @@ struct sm_conn {
     uint32_t peer_slot_index;
     uint64_t region; /* offset of the ring in our segment */
     uint64_t region_size;
-    _Atomic uint32_t slots_ready; /* reserved so far; written under the class's connect_lock */
-    _Atomic uint32_t lines_ready; /* likewise, of the data */
+    _Atomic uint32_t slots_ready; /* reserved slots; written under the class's connect_lock */
+    _Atomic uint32_t lines_ready; /* likewise, lines of the data area */
     bool is_starved;              /* the last try to reserve more failed */
 };
 
@@ -162,14 +161,14 @@ struct sm_in_ring {
     uint32_t index;            /* of the peer slot */
     uint32_t received;         /* since the last housekeeping */
     uint32_t idle_rounds;      /* housekeepings without a message */
-    uint32_t references;       /* to the peer that are taken and not given out */
-    struct kit_parted *parted; /* a message that has come in part */
-    bool stalled;              /* its next message finds no room */
-    bool closing;              /* nothing more will be written */
-    bool refused;              /* nothing more is read */
+    uint32_t references;       /* to the peer, taken in advance */
+    struct kit_parted *parted; /* a message of which parts have arrived */
+    bool stalled;              /* there is no room for its next message */
+    bool closing;              /* the sender writes nothing more */
+    bool refused;              /* we read nothing more */
 };
 
-/* A piece of our segment. */
+/* A free region of our segment. */
 struct sm_region {
     struct sm_region *next;
     uint64_t offset;
@@ -177,7 +176,7 @@ struct sm_region {
 };
 
 struct sm_segment {
-    int fd;      /* the memory */
+    int fd;      /* the memfd */
     int file_fd; /* the file that names it, locked */
     char path[SM_PATH_MAX];
     struct sm_segment_header *header;
@@ -191,18 +190,18 @@ struct sm_segment {
 /* A registered or deserialized memory handle. */
 struct na_plugin_mem {
     struct kit_region region; /* its base is that of the first segment */
-    _Atomic uint64_t digest;  /* of all that it grants; 0 until it is needed */
+    _Atomic uint64_t digest;  /* see sm_digest(); 0: not computed yet */
     uint32_t segment_count;
-    struct na_plugin_segment first; /* the segments themselves when there is one */
+    struct na_plugin_segment first; /* the target of `segments` if there is only one */
     struct na_plugin_segment *segments;
 };
 
 struct sm_registry {
-    struct kit_lock lock; /* guards this, and all transfers of the class that take a while */
+    struct kit_lock lock; /* guards this and the transfers of all contexts */
     struct kit_regions regions;
     struct kit_key secret;
-    _Atomic uint64_t *table[SM_TABLE_PARTS]; /* in our segment; NULL: not there */
-    struct kit_link free_mems;               /* of one segment */
+    _Atomic uint64_t *table[SM_TABLE_PARTS]; /* mapped parts; NULL: not made */
+    struct kit_link free_mems;               /* handles of one segment, for reuse */
 };
 
 struct na_plugin_context {
@@ -217,7 +216,7 @@ struct na_plugin_context {
     uint32_t in_count;
     uint32_t sweep_next;
     struct sm_in_ring **in[SM_PEER_SLOTS / 64]; /* all rings by peer slot */
-    struct kit_parts parts;                     /* for what comes in parts from them */
+    struct kit_parts parts;                     /* messages that arrive in parts */
     uint64_t watch_last;
     uint64_t sweep_last;
     uint64_t handover_last; /* when the wake socket was read without a sleep */
@@ -228,10 +227,10 @@ struct na_plugin_context {
     uint32_t watched_capacity;
 
     /* Set by any thread */
-    _Alignas(SM_CACHE_LINE) _Atomic uint32_t armed; /* asleep was announced */
+    _Alignas(SM_CACHE_LINE) _Atomic uint32_t armed; /* senders were told that we sleep */
     _Atomic uint32_t timer_armed;                   /* peers are being watched */
-    _Atomic uint32_t native_count;                  /* RMA operations of ours in work */
-    _Atomic uint32_t copying;                       /* 1: transfers are copied, or end */
+    _Atomic uint32_t native_count;                  /* native transfers under way */
+    _Atomic uint32_t copying;                       /* 1: `engine` is active */
     _Atomic uint64_t rma_moved;    /* records of copied transfers sent and received */
     _Atomic uint64_t rma_moved_at; /* when the last one was */
     _Atomic uint32_t rings_stalled;
@@ -240,7 +239,7 @@ struct na_plugin_context {
     _Atomic uint32_t sleepers;   /* threads in poll_wait */
     _Atomic uint32_t woken;
     _Atomic uint64_t sends_queued;     /* sends that did not fit or had no connection yet */
-    _Atomic uint64_t transfers_copied; /* put and get by way of the rings */
+    _Atomic uint64_t transfers_copied; /* puts and gets started in `engine` */
     _Atomic uint32_t unstall;          /* a receive was posted while rings are stalled */
 
     /* Matching: guarded by match_lock */
@@ -251,11 +250,11 @@ struct na_plugin_context {
 
     /* Transfers: guarded by the registry's lock */
     struct kit_link native;
-    struct sm_op *native_current; /* is being copied outside of the lock */
-    bool native_cancel;           /* and was cancelled meanwhile */
-    struct kit_link copies;       /* of ours, by way of the rings */
-    struct kit_rma *engine;       /* of these and the peers'; NULL: not needed yet */
-    uint32_t copies_done;         /* in this poll */
+    struct sm_op *native_current; /* a piece of it is being copied outside of the lock */
+    bool native_cancel;           /* native_current was cancelled meanwhile */
+    struct kit_link copies;       /* our transfers that `engine` copies */
+    struct kit_rma *engine;       /* copies our and the peers' transfers; NULL until used */
+    uint32_t copies_done;         /* completed in this poll */
     bool is_announcing;           /* receivers are to wake this context when they make room */
 
     /* Waiting */
@@ -279,10 +278,9 @@ struct na_plugin_class {
     bool no_retry;
     bool single_context; /* one thread at a time uses a context */
     bool force_copy;
-    bool fence;                  /* this process cannot take part in membarrier */
-    bool membarrier;             /* sleeping may rely on membarrier */
+    bool membarrier;             /* senders need no fence; see sm_barrier() */
     bool forked;                 /* we are in a child that did not make this class */
-    atomic_bool barrier_refused; /* membarrier worked at first */
+    atomic_bool barrier_refused; /* membarrier worked at first, and failed later */
     int send_fd;
     int probe_fd;
     char name[SM_NAME_MAX + 1];
@@ -291,24 +289,24 @@ struct na_plugin_class {
 
     struct kit_lock lock;         /* the table of peers */
     struct kit_lock connect_lock; /* the segment's regions, claiming peer slots */
-    struct kit_lock watch_lock;   /* watch_round */
+    struct kit_lock watch_lock;   /* the two below */
     uint64_t watch_round;
-    uint64_t watch_all_last; /* likewise */
+    uint64_t watch_all_last;
     atomic_bool is_watching_all;
-    struct kit_lock peer_lost_lock;   /* what follows */
-    na_plugin_peer_lost_fn peer_lost; /* NULL: nobody wants to know */
+    struct kit_lock peer_lost_lock;   /* the two below */
+    na_plugin_peer_lost_fn peer_lost; /* NULL: not wanted */
     void *peer_lost_arg;
     struct na_plugin_addr *peer_buckets[SM_PEER_BUCKETS];
     struct kit_link peers; /* those checked longest ago first */
 
     struct kit_lock backlog_lock;
-    struct kit_link backlog; /* connections with something that waits for space */
+    struct kit_link backlog; /* connections with pending sends */
     _Atomic uint32_t backlog_count;
 
     struct sm_registry registry;
 };
 
-/* What says that a slot, or a writer, is this process's. */
+/* Returns the `owner` of a peer slot, or of a writer, that is this process's. */
 static inline uint64_t sm_class_owner(const struct na_plugin_class *na_class, uint32_t state)
 {
     return sm_owner_pack(state, na_class->pid, na_class->pid_namespace);

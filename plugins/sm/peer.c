@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The table of peers: one object for each endpoint that a class knows, found by name and
- * incarnation, a random number that tells it from others of its name. A peer stays known without
- * references, because its next message needs it again; it is destroyed when it is dead and
- * unreferenced, or with the class.
+ * incarnation. A peer without references stays in the table, because its next message needs it
+ * again; it is destroyed when it is dead and unreferenced, or with the class.
  */
 
 #include "sm.h"
@@ -31,8 +30,8 @@ static void sm_peer_forget(struct na_plugin_addr *peer);
 static void sm_peer_destroy(struct na_plugin_addr *peer);
 
 /*
- * One reference to the endpoint at `name`. With `incarnation` not 0 only that one will do; if we
- * know it already it need not exist any more, unless `check_alive` says so.
+ * Returns the endpoint at `name` with a reference; if `incarnation` is not 0, only that one. A peer
+ * that is known may be dead, unless `check_alive` is set.
  */
 int32_t sm_peer_get(struct na_plugin_class *na_class, const char *name, uint64_t incarnation,
                     bool check_alive, struct na_plugin_addr **peer_p)
@@ -59,8 +58,8 @@ int32_t sm_peer_get(struct na_plugin_class *na_class, const char *name, uint64_t
 }
 
 /*
- * One reference to an endpoint that does not exist: a peer that failed already, with a segment of
- * zeros.
+ * Returns an absent peer with a reference: no endpoint has the name, so the peer has failed already
+ * and its base is zeros.
  */
 int32_t sm_peer_get_absent(struct na_plugin_class *na_class, const char *name,
                            struct na_plugin_addr **peer_p)
@@ -81,9 +80,9 @@ int32_t sm_peer_get_absent(struct na_plugin_class *na_class, const char *name,
 }
 
 /*
- * A program may look an address up before its process has opened the endpoint. So each operation
- * on an absent peer checks whether an endpoint has its name by now; the first one that is found
- * is the one that the address stands for from then on. Returns `peer` itself if there is none.
+ * A program may look an address up before the other process opens the endpoint. So each operation
+ * on an absent peer looks for an endpoint of its name, and the address stands for the first one
+ * that is found. Returns `peer` itself if there is none.
  */
 struct na_plugin_addr *sm_peer_arrived(struct na_plugin_addr *peer)
 {
@@ -127,8 +126,8 @@ void sm_peer_destroy_all(struct na_plugin_class *na_class)
 }
 
 /*
- * The connection after `conn`, NULL for the first and the last one, of all that the class sends by.
- * The class's lock is held.
+ * Returns the connection after `conn`, of all that the class sends by: the first one for NULL, NULL
+ * after the last one. The class's lock is held.
  */
 struct sm_conn *sm_conn_next(struct na_plugin_class *na_class, const struct sm_conn *conn)
 {
@@ -168,7 +167,7 @@ static struct na_plugin_addr *sm_peer_find(struct na_plugin_class *na_class, con
     return peer;
 }
 
-/* The endpoint at the name now; a known peer keeps its object. */
+/* Returns the peer that has the name at present, and adds it if it is new. */
 static int32_t sm_peer_learn(struct na_plugin_class *na_class, const char *name,
                              struct na_plugin_addr **peer_p)
 {
@@ -189,7 +188,6 @@ static int32_t sm_peer_learn(struct na_plugin_class *na_class, const char *name,
     peer->header = header;
     peer->device = device;
     peer->inode = inode;
-    peer->fence = (header.flags & SM_ENDPOINT_FENCE) != 0;
     peer->same_pid_namespace =
         header.pid_namespace != 0 && header.pid_namespace == na_class->pid_namespace;
     ret = sm_peer_map_base(peer, &header);
@@ -202,7 +200,7 @@ static int32_t sm_peer_learn(struct na_plugin_class *na_class, const char *name,
     return NA_PLUGIN_SUCCESS;
 }
 
-/* A peer with a base of zeros, which is in no table yet. NULL: no memory */
+/* Returns a peer with a base of zeros, which is in no table yet; NULL without memory. */
 static struct na_plugin_addr *sm_peer_alloc(struct na_plugin_class *na_class, const char *name,
                                             uint32_t max_contexts)
 {
@@ -230,7 +228,7 @@ static struct na_plugin_addr *sm_peer_alloc(struct na_plugin_class *na_class, co
     return peer;
 }
 
-/* Memory that must be handed over takes the place of the zeros later. */
+/* Maps the base, which stays zeros until the peer hands it over if we cannot open it. */
 static int32_t sm_peer_map_base(struct na_plugin_addr *peer, const struct sm_segment_header *header)
 {
     uint64_t file_size;
@@ -261,8 +259,8 @@ static void sm_peer_add(struct na_plugin_class *na_class, struct na_plugin_addr 
 }
 
 /*
- * Checks a few known peers without references and forgets the dead. Each new peer pays for a little
- * of it, so that the cost of dead peers stays bounded without a timer. The class's lock is held.
+ * Checks a few peers and destroys those that are dead and unreferenced. Each new peer pays for a
+ * few, which limits the dead ones without a timer. The class's lock is held.
  */
 static void sm_peer_sweep(struct na_plugin_class *na_class)
 {
@@ -270,7 +268,7 @@ static void sm_peer_sweep(struct na_plugin_class *na_class)
         struct kit_link *link = na_class->peers.next;
         struct na_plugin_addr *peer = kit_container(link, struct na_plugin_addr, link);
 
-        kit_list_remove(link); /* the others are before it in the next sweep */
+        kit_list_remove(link); /* to the end: the next sweep checks others */
         kit_list_append(&na_class->peers, link);
         if (sm_load_acquire(&peer->refs) == 0 &&
             (sm_peer_failure(peer) != 0 || !sm_peer_alive(peer)))
@@ -278,7 +276,7 @@ static void sm_peer_sweep(struct na_plugin_class *na_class)
     }
 }
 
-/* Destroys a peer while its class goes on: the reference that it has to another one ends. */
+/* Destroys a peer while its class lives on, and drops its reference to the endpoint found later. */
 static void sm_peer_forget(struct na_plugin_addr *peer)
 {
     struct na_plugin_addr **next = &peer->na_class->peer_buckets[sm_peer_hash(peer->name)];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reaching a peer's memory. Where /proc does not show it, because the peer is in another PID
- * namespace or its process is not dumpable, the peer passes it as a descriptor: a process that
- * wants to send passes its own memory to a wake socket of the peer, with a socket for the answer;
- * the peer answers when it polls (sm_handover_read). Messages for it wait meanwhile.
+ * namespace or its process is not dumpable, the peer passes a descriptor. The sender sends its own
+ * memory, with a socket for the answer, to a wake socket of the peer; the peer answers when it
+ * polls (sm_handover_read). Messages to the peer wait meanwhile.
  */
 
 #include "sm.h"
@@ -17,7 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SM_HANDOVER_AGAIN_NS UINT64_C(1000000000) /* without an answer: ask once more */
+#define SM_HANDOVER_AGAIN_NS UINT64_C(1000000000) /* without an answer the request is repeated */
 
 static int32_t sm_handover_send(struct na_plugin_addr *peer, uint32_t id);
 static bool sm_handover_take(struct na_plugin_addr *peer);
@@ -25,8 +25,8 @@ static int32_t sm_peer_read_header(const struct na_plugin_addr *peer,
                                    struct sm_segment_header *header);
 
 /*
- * Success once the peer's memory is here, NA_PLUGIN_HOSTUNREACH when the peer is dead, else
- * NA_PLUGIN_AGAIN, and it is asked for through the peer's context `id`. connect_lock is held.
+ * Asks the peer for its memory, by the wake socket of its context `id`. Success once the memory is
+ * here, NA_PLUGIN_HOSTUNREACH when the peer is dead, else NA_PLUGIN_AGAIN. connect_lock is held.
  */
 int32_t sm_handover_ask(struct na_plugin_addr *peer, uint32_t id)
 {
@@ -46,7 +46,7 @@ int32_t sm_handover_ask(struct na_plugin_addr *peer, uint32_t id)
     return sm_handover_send(peer, id);
 }
 
-/* Up to two descriptors beside the bytes. -1 and errno when there is nothing. */
+/* Receives a datagram and up to two descriptors. Returns its size, or -1 and errno. */
 ssize_t sm_descriptors_receive(int socket_fd, void *buf, size_t size, int fds[2], uint32_t *count_p)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))];
@@ -72,9 +72,8 @@ ssize_t sm_descriptors_receive(int socket_fd, void *buf, size_t size, int fds[2]
 }
 
 /*
- * The peer's memory, for the caller to close. NA_PLUGIN_NOENTRY when another endpoint has the name
- * by now, NA_PLUGIN_AGAIN while it has not handed its memory over. The class's connect_lock
- * is held.
+ * Opens the peer's memory; the caller closes it. NA_PLUGIN_NOENTRY when another endpoint has the
+ * name by now, NA_PLUGIN_AGAIN while the peer has not handed its memory over. connect_lock is held.
  */
 int32_t sm_peer_open(struct na_plugin_addr *peer, int flags, int *fd_p, uint64_t *size_p)
 {
@@ -122,7 +121,7 @@ int32_t sm_peer_map(struct na_plugin_addr *peer, uint64_t offset, uint64_t size,
     return ret;
 }
 
-/* Puts the peer's base in the place that was kept for it. connect_lock is held. */
+/* Maps the base of the peer's segment over its placeholder. connect_lock is held. */
 int32_t sm_handover_attach(struct na_plugin_addr *peer, int fd)
 {
     struct sm_segment_header header;
@@ -148,7 +147,7 @@ int32_t sm_handover_attach(struct na_plugin_addr *peer, int fd)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* 0 or the error. Without an address: to where the socket is connected. */
+/* Returns 0 or errno. `address` NULL: the socket is connected. */
 int sm_descriptors_send(int socket_fd, const struct sockaddr_un *address, const void *buf,
                         size_t size, const int *fds, uint32_t count)
 {
@@ -181,7 +180,7 @@ void sm_descriptors_close(const int *fds, uint32_t count)
         (void) close(fds[i]);
 }
 
-/* One end of a new pair of sockets goes with it and takes the answer. */
+/* The request carries one end of a new socket pair; the answer arrives at the other. */
 static int32_t sm_handover_send(struct na_plugin_addr *peer, uint32_t id)
 {
     struct na_plugin_class *na_class = peer->na_class;
@@ -207,7 +206,7 @@ static int32_t sm_handover_send(struct na_plugin_addr *peer, uint32_t id)
     return sm_peer_failure(peer) != 0 ? NA_PLUGIN_HOSTUNREACH : NA_PLUGIN_AGAIN;
 }
 
-/* True when the answer has come and is valid. */
+/* True when a valid answer has arrived. */
 static bool sm_handover_take(struct na_plugin_addr *peer)
 {
     uint32_t count = 0;

@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#define SM_WAKE_BYTES 1024 /* datagrams taken after one sleep */
+#define SM_WAKE_DATAGRAMS 1024 /* read in one go */
 
 static bool sm_poll_peek(struct na_plugin_context *context);
 static uint32_t sm_poll_rings(struct na_plugin_context *context);
@@ -14,6 +14,7 @@ static uint32_t sm_poll_housekeep(struct na_plugin_context *context);
 static void sm_poll_idle_rings(struct na_plugin_context *context);
 static void sm_poll_disarm(struct na_plugin_context *context);
 static void sm_poll_handovers(struct na_plugin_context *context);
+static void sm_poll_read_wakes(struct na_plugin_context *context);
 static void sm_poll_sleep(struct na_plugin_context *context, uint64_t end);
 
 int32_t sm_poll(struct na_plugin_context *context, uint32_t *count)
@@ -22,7 +23,7 @@ int32_t sm_poll(struct na_plugin_context *context, uint32_t *count)
     uint32_t completed;
 
     if (kit_unlikely(!kit_lock_try(&context->poll_lock)))
-        return NA_PLUGIN_SUCCESS; /* another thread is at it */
+        return NA_PLUGIN_SUCCESS; /* another thread is polling */
     if (kit_unlikely(sm_load(&context->armed) != 0 && sm_load(&context->sleepers) == 0))
         sm_poll_disarm(context);
     if (kit_unlikely(sm_load(&context->area->doorbell_summary) != 0))
@@ -51,8 +52,8 @@ uint32_t sm_poll_try_wait(struct na_plugin_context *context)
 
     if (context->na_class->busy || !kit_lock_try(&context->poll_lock))
         return 0;
-    /* A sleep that will not be is not announced. */
-    if (sm_poll_peek(context) || sm_rma_flows(context)) {
+    /* Announcing a sleep costs a barrier, so this checks first whether it would end at once. */
+    if (sm_poll_peek(context) || sm_rma_is_moving(context)) {
         kit_lock_drop(&context->poll_lock);
         return 0;
     }
@@ -85,7 +86,7 @@ int32_t sm_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uin
             return NA_PLUGIN_SUCCESS;
         if (timeout_ms == 0 || kit_host->clock_ns() >= end)
             return NA_PLUGIN_TIMEOUT;
-        /* While a thread is counted here, polls of others leave the byte that wakes it alone. */
+        /* While `sleepers` is not 0, polls of other threads do not read the byte that wakes us. */
         atomic_fetch_add_explicit(&context->sleepers, 1, memory_order_seq_cst);
         if (sm_poll_try_wait(context))
             sm_poll_sleep(context, end);
@@ -108,7 +109,7 @@ static uint32_t sm_poll_rings(struct na_plugin_context *context)
             struct kit_link *before = link->prev;
 
             completed += sm_ring_drain(context, ring);
-            if (before != &context->polled) { /* the busy ones move to the front */
+            if (before != &context->polled) { /* busy rings move to the front */
                 kit_list_take(link);
                 kit_list_insert_after(before->prev, link);
             }
@@ -136,8 +137,8 @@ static uint32_t sm_poll_housekeep(struct na_plugin_context *context)
 }
 
 /*
- * Rings without a message for long are not polled any more: their senders are told to ring the
- * doorbell. One barrier for all of them; a message from before it is found by one more check.
+ * Stops polling rings without a message for long: their senders are told to ring the doorbell. One
+ * barrier serves all rings; a message sent before it is found by one more check.
  */
 static void sm_poll_idle_rings(struct na_plugin_context *context)
 {
@@ -189,17 +190,14 @@ static bool sm_poll_peek(struct na_plugin_context *context)
     return false;
 }
 
-/* The first poll after a sleep. poll_lock is held. */
+/* Ends a sleep, in the first poll after it. poll_lock is held. */
 static void sm_poll_disarm(struct na_plugin_context *context)
 {
     uint64_t ticks;
 
     atomic_store_explicit(&context->armed, 0, memory_order_seq_cst);
     sm_wake_set_flags(context, 0);
-    for (int i = 0; i < SM_WAKE_BYTES;
-         i++) /* datagrams that are left make the next sleep a short one */
-        if (!sm_handover_read(context))
-            break;
+    sm_poll_read_wakes(context);
     if (sm_load(&context->timer_armed) != 0 &&
         read(context->timer_fd, &ticks, sizeof(ticks)) == (ssize_t) sizeof(ticks))
         sm_store(&context->watch_now, 1);
@@ -213,9 +211,14 @@ static void sm_poll_handovers(struct na_plugin_context *context)
     if (now - context->handover_last < SM_HANDOVER_NS || sm_load(&context->armed) != 0)
         return;
     context->handover_last = now;
-    for (int i = 0; i < SM_WAKE_BYTES; i++)
-        if (!sm_handover_read(context))
-            break;
+    sm_poll_read_wakes(context);
+}
+
+/* Datagrams that are left make the next sleep a short one. */
+static void sm_poll_read_wakes(struct na_plugin_context *context)
+{
+    for (int i = 0; i < SM_WAKE_DATAGRAMS && sm_handover_read(context); i++)
+        continue;
 }
 
 static void sm_poll_sleep(struct na_plugin_context *context, uint64_t end)

@@ -14,12 +14,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SM_REAP_MAX 4096 /* entries checked in one start */
+#define SM_REAP_MAX 4096 /* files checked in one call */
 
-/* What one search learns once, for there may be thousands of files. */
+/* What a search need not ask again for each of perhaps thousands of files. */
 struct sm_reaper {
     uint64_t pid_namespace; /* ours */
-    uint32_t pid;           /* of the owner that was found alive last; 0: none was */
+    uint32_t pid;           /* of the owner last found alive, or 0 */
     uint64_t process;
 };
 
@@ -28,7 +28,7 @@ static enum sm_reaped sm_reap_file(struct sm_reaper *reaper, const char *name);
 static bool sm_reap_owner_is_dead(struct sm_reaper *reaper, int fd);
 static void sm_reap_sockets(int fd, const char *name);
 
-/* Called at the start of an endpoint. */
+/* Called when an endpoint is opened, and as na_plugin.cleanup. */
 void sm_reap_all(void)
 {
     struct sm_reaper reaper = {.pid_namespace = kit_process_namespace("pid")};
@@ -66,9 +66,9 @@ enum sm_reaped sm_reap_name(const char *name)
 }
 
 /*
- * The owner of a name is dead when no process holds the lock on its file. A child that was forked
- * past pthread_atfork may hold it for a dead parent: the process that is written in the file
- * counts, too. A process that removes holds a second lock, of the open file, so that only one does.
+ * The owner of a name is dead when no process holds the flock on its file, or when the process
+ * named in the file is dead: a child forked past pthread_atfork keeps the flock of a dead parent.
+ * The OFD lock lets one process at a time remove.
  */
 static enum sm_reaped sm_reap_file(struct sm_reaper *reaper, const char *name)
 {
@@ -100,7 +100,7 @@ static enum sm_reaped sm_reap_file(struct sm_reaper *reaper, const char *name)
         goto out;
     reaped = SM_REAPED_NONE;
     if (lstat(path, &there) != 0 || there.st_dev != status.st_dev || there.st_ino != status.st_ino)
-        goto out; /* another process was faster */
+        goto out; /* another process has removed it */
     sm_reap_sockets(fd, name);
     if (unlink(path) == 0) {
         SM_LOG_INFO("removed %s, whose owner is dead", path);
@@ -116,8 +116,8 @@ out:
 }
 
 /*
- * A socket whose file is gone: a release with other names for sockets has removed the file alone.
- * The file is there before the socket and as long as it; a socket with an owner stays.
+ * Removes a socket whose file is gone, because a release with other names for sockets removed the
+ * file alone. A file exists at least as long as its sockets; a socket that accepts connect() stays.
  */
 static void sm_reap_orphan(const char *entry)
 {
@@ -143,7 +143,7 @@ static void sm_reap_orphan(const char *entry)
     (void) close(fd);
 }
 
-/* False when in doubt: for a process of another PID namespace the lock alone counts. */
+/* False when in doubt. For a process of another PID namespace only the flock counts. */
 static bool sm_reap_owner_is_dead(struct sm_reaper *reaper, int fd)
 {
     struct sm_segment_header header;
@@ -160,14 +160,14 @@ static bool sm_reap_owner_is_dead(struct sm_reaper *reaper, int fd)
     return false;
 }
 
-/* Under the lock for removing no other process makes or removes the sockets beside the file. */
+/* The OFD lock is held, so no other process makes or removes sockets of this name. */
 static void sm_reap_sockets(int fd, const char *name)
 {
     struct sm_segment_header header;
     uint32_t count = 1;
 
     if (pread(fd, &header, sizeof(header), 0) != (ssize_t) sizeof(header))
-        return; /* its owner died before it made any */
+        return; /* its owner died before it made a socket */
     if (header.max_contexts <= SM_MAX_CONTEXTS && header.max_contexts > 0)
         count = header.max_contexts;
     for (uint32_t i = 0; i < count; i++) {

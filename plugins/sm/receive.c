@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receives, and taking messages out of the rings. A slot is read once and checked. Above
- * the budget for deferred messages an unexpected one stays in its ring and holds back its sender.
+ * Receives, and taking messages out of the rings. Each field of a slot is read once and checked.
+ * When the budget for deferred messages is used up, unexpected ones stay in their rings, which
+ * holds back the senders.
  */
 
 #include "sm.h"
@@ -75,7 +76,7 @@ int32_t sm_recv_expected(struct na_plugin_context *context, void *op_p, void *bu
     return ret;
 }
 
-/* True when the context held it. */
+/* True when the receive was found. */
 bool sm_receive_cancel(struct na_plugin_context *context, void *op, bool is_trusted)
 {
     struct kit_recv *recv;
@@ -127,7 +128,7 @@ uint32_t sm_receive_fail_peers(struct na_plugin_context *context)
     return completed;
 }
 
-/* Returns how many operations completed. */
+/* Takes messages out of a ring. Returns how many operations completed. */
 uint32_t sm_ring_drain(struct na_plugin_context *context, struct sm_in_ring *ring)
 {
     uint32_t published = ring->published_slot;
@@ -172,7 +173,7 @@ uint32_t sm_ring_drain(struct na_plugin_context *context, struct sm_in_ring *rin
     return completed;
 }
 
-/* Rings that wait for a receive are polled again, by a sleeper too. */
+/* Posts a receive. Stalled rings must be polled for it, so a sleeper is woken. */
 static int32_t sm_post(struct na_plugin_context *context, struct sm_op *op, enum kit_recv_kind kind,
                        void *buf, uint64_t size)
 {
@@ -208,8 +209,8 @@ static int32_t sm_post_multi(struct na_plugin_context *context, void *op, void *
 }
 
 /*
- * Lets the sender reuse what was read, in batches: at most a quarter of the ring is unpublished,
- * and no message is larger than a quarter, so that an empty ring always has room.
+ * Lets the sender reuse what was read, in batches. At most a quarter of the ring is unpublished,
+ * and no message is larger than a quarter, so that a ring that was read always has room.
  */
 static void sm_ring_publish_head(struct sm_in_ring *ring)
 {
@@ -221,8 +222,8 @@ static void sm_ring_publish_head(struct sm_in_ring *ring)
 }
 
 /*
- * Senders that sleep until there is room are woken once for all that a drain has published: a
- * wake-up costs more than the rest of a ring.
+ * Wakes the sender's contexts that sleep until there is room, once for each drain: a wake-up costs
+ * more than reading the rest of a ring.
  */
 static void sm_ring_wake_blocked(const struct sm_in_ring *ring)
 {
@@ -242,7 +243,7 @@ static inline bool sm_ring_read(const struct sm_in_ring *ring, const struct sm_r
                                 struct sm_message *message, uint32_t *lines_p)
 {
     uint32_t capacity = ring->data_lines * SM_CACHE_LINE;
-    uint32_t size = *(const volatile uint16_t *) &slot->length; /* once: the sender can write on */
+    uint32_t size = *(const volatile uint16_t *) &slot->length; /* once: the sender can change it */
     uint32_t at;
 
     message->tag = slot->tag;
@@ -328,7 +329,7 @@ static enum sm_verdict sm_receive_expected(struct na_plugin_context *context,
     return SM_TAKEN;
 }
 
-/* When all parts are there the message is as any other. poll_lock is held. */
+/* Adds a part to its message, which is received when it is complete. poll_lock is held. */
 static enum sm_verdict sm_receive_part(struct na_plugin_context *context, struct sm_in_ring *ring,
                                        const struct sm_message *message)
 {
@@ -393,7 +394,7 @@ static enum sm_verdict sm_receive_multi(struct na_plugin_context *context, struc
     if (kit_likely(kit_match_complete_multi(&context->match, recv, sm_in_ring_source(ring),
                                             message->tag, message->size) == NA_PLUGIN_SUCCESS))
         return SM_TAKEN_COMPLETED;
-    ring->references++; /* was not taken */
+    ring->references++; /* the completion did not take it */
     return SM_NO_ROOM;
 }
 

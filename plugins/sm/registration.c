@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of registrations: the memory that peers may access. By it a peer that uses cross-memory
- * attach, where the owner checks nothing, tells a valid handle from an altered or a stale one.
+ * The table of registrations: the memory that peers may access. With cross-memory attach the owner
+ * checks nothing, so the peer tells a valid handle from an altered or stale one by this table.
  */
 
 #include "sm.h"
@@ -22,8 +22,8 @@ static uint64_t sm_part_size(uint32_t part);
 static uint64_t sm_digest(const struct kit_key *secret, const struct na_plugin_mem *mem);
 
 /*
- * Makes the part of the table that has the entry of this region. Without room its registrations
- * stay out of it and transfers with them are copied. The registry's lock is held.
+ * Makes the part of the table that has the entry of this region. Without memory for the part,
+ * transfers with its regions are copied. The registry's lock is held.
  */
 void sm_registration_grow(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
 {
@@ -65,7 +65,7 @@ void sm_registration_publish(struct na_plugin_class *na_class, struct na_plugin_
         sm_store_release(entry, digest);
 }
 
-/* No peer that still finds the entry reads what is written to the memory after this. */
+/* The fence: a peer that reads what is written to the memory later finds no entry afterwards. */
 void sm_registration_withdraw(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
 {
     _Atomic uint64_t *entry = sm_registration_entry(na_class, sm_registration_index(mem));
@@ -91,8 +91,8 @@ void sm_registration_close(struct na_plugin_class *na_class)
 }
 
 /*
- * Whether the peer has registered the memory of the handle, at this moment. NA_PLUGIN_AGAIN when
- * only the peer itself can tell, so that the transfer must be copied.
+ * Checks whether the handle's memory is registered by the peer. NA_PLUGIN_AGAIN when only the peer
+ * itself can tell, so that the transfer must be copied.
  */
 int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem *mem)
 {
@@ -121,7 +121,7 @@ refuse:
     return NA_PLUGIN_PERMISSION;
 }
 
-/* The digest of a handle of the peer's, made at first use. */
+/* Returns the digest of a handle of the peer, computed at first use. */
 uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plugin_mem *mem)
 {
     uint64_t digest = sm_load(&mem->digest);
@@ -133,13 +133,13 @@ uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plu
     return digest;
 }
 
-/* The entry of the handle with that index; NULL when there is no room for one. */
+/* Returns our entry of that index; NULL when the table has no memory for it. */
 static _Atomic uint64_t *sm_registration_entry(struct na_plugin_class *na_class, uint32_t index)
 {
     uint32_t first, part = sm_part_of(index, &first);
 
     if (na_class->forked || na_class->registry.table[part] == NULL)
-        return NULL; /* a forked child shares the table, but it is its parent's */
+        return NULL; /* a forked child maps the table, which is its parent's */
     return na_class->registry.table[part] + (index - first);
 }
 
@@ -164,7 +164,7 @@ static int32_t sm_registration_part(struct na_plugin_addr *peer, uint32_t part,
     *table_p = map;
     if (!atomic_compare_exchange_strong_explicit(&peer->registrations[part], &none, *table_p,
                                                  memory_order_acq_rel, memory_order_acquire)) {
-        (void) munmap(map, sm_part_size(part)); /* another thread was faster */
+        (void) munmap(map, sm_part_size(part)); /* another thread has mapped it */
         *table_p = none;
     }
     return NA_PLUGIN_SUCCESS;
@@ -205,8 +205,8 @@ static uint64_t sm_part_size(uint32_t part)
 }
 
 /*
- * The SipHash of everything that a handle grants. A process that has seen a handle but not the
- * owner's segment cannot make another one that fits. Never 0.
+ * Returns the SipHash of everything that a handle grants, never 0. A process that knows a handle
+ * but not the owner's secret cannot make another one that is valid.
  */
 static uint64_t sm_digest(const struct kit_key *secret, const struct na_plugin_mem *mem)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sending side of a ring, off the shortest path. */
+/* The slow paths of the sending side of a ring. */
 
 #include "ring.h"
 
@@ -20,7 +20,7 @@ bool sm_ring_refresh(struct sm_conn *conn, uint32_t lines)
     uint64_t before = sm_load_acquire(&conn->tail);
     uint64_t head, tail, limit;
 
-    /* Both of one moment: other threads send meanwhile, and the receiver reads their messages. */
+    /* Head and tail of one moment: other threads send, and the receiver reads their messages. */
     for (;;) {
         head = sm_load_acquire(&conn->peer_slot->head);
         tail = sm_load_acquire(&conn->tail);
@@ -51,7 +51,7 @@ bool sm_ring_send_part(struct sm_conn *conn, struct sm_op *op)
     struct sm_ring_slot *slot;
     uint64_t position;
 
-    /* The last two are as long as each other, so that each is longer than what lies in a slot. */
+    /* The last two parts share the rest, so that both are longer than SM_INLINE_MAX. */
     if (size > SM_PART_MAX)
         size = size < 2 * SM_PART_MAX ? size / 2 : SM_PART_MAX;
     if (!sm_ring_claim(conn, sm_ring_lines((uint32_t) size), &position))
@@ -109,10 +109,10 @@ bool sm_ring_send_piece(struct sm_conn *conn, uint32_t context, const void *reco
 }
 
 /*
- * Memory is reserved as the first round through the ring needs it, so that a peer with little to
- * say costs little. Until then the head that senders compare with is so far back that they stop
- * where the reserved memory ends. The slot behind the last message is reserved, too: the receiver
- * polls it.
+ * Returns the head that senders compare with. The first round through the ring reserves its memory
+ * as it is needed, so that a peer with few messages costs little. Until then the returned head is
+ * lower than the receiver's, so that senders stop at the end of the reserved memory. The slot
+ * behind the last message is reserved, too: the receiver polls it.
  */
 static uint64_t sm_ring_limit(struct sm_conn *conn, uint64_t head)
 {
@@ -125,8 +125,8 @@ static uint64_t sm_ring_limit(struct sm_conn *conn, uint64_t head)
 }
 
 /*
- * Reserves what one more message needs. False when there is no memory: the message waits, as for a
- * receiver that does not read, and the first of those failures is a warning.
+ * Reserves memory for one more message. False without memory: the message waits as for a receiver
+ * that does not read, and only the first such failure is logged as a warning.
  */
 static bool sm_ring_grow(struct sm_conn *conn, uint64_t tail, uint32_t lines)
 {

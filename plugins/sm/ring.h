@@ -2,7 +2,7 @@
 /*
  * The sending side of a ring. Threads claim a slot and a piece of the data area with one
  * compare-and-swap, fill them and publish the slot's sequence number; the receiver takes slots in
- * order. Nothing but the receiver's head is read from the other side.
+ * order. The sender reads only the receiver's head and flags.
  */
 
 #ifndef SM_RING_H
@@ -62,12 +62,12 @@ static inline bool sm_ring_fits(const struct sm_conn *conn, uint64_t tail, uint6
            sm_position_data(tail) + lines - sm_position_data(head) <= conn->data_lines;
 }
 
-/* A ring that is mapped takes messages up to where its memory is reserved. */
+/* Lets a newly mapped ring take messages up to the end of its reserved memory. */
 void sm_ring_open(struct sm_conn *conn);
 
 bool sm_ring_refresh(struct sm_conn *conn, uint32_t lines);
 
-/* False when the ring is full. */
+/* Claims a slot and `lines` of the data area. False when the ring is full. */
 static inline bool sm_ring_claim(struct sm_conn *conn, uint32_t lines, uint64_t *position_p)
 {
     uint64_t tail = sm_load(&conn->tail);
@@ -126,8 +126,8 @@ static inline void sm_ring_publish(struct sm_conn *conn, uint64_t position,
     sm_tsan_release(conn);
     sm_store_release(&slot->sequence, sm_position_slot(position) + 1);
     /*
-     * Either the receiver sees the slot, or we see that it is about to sleep: it runs membarrier
-     * between saying so and looking, which replaces our fence; without membarrier we fence.
+     * Either the receiver sees the slot, or we see the flag that it sets before it sleeps. It runs
+     * membarrier between setting the flag and polling, which saves our fence.
      */
     if (kit_unlikely(conn->fence))
         atomic_thread_fence(memory_order_seq_cst);
@@ -162,7 +162,7 @@ static inline bool sm_ring_send(struct sm_conn *conn, uint8_t kind, uint32_t con
     return true;
 }
 
-/* Sends a part of the operation's message, and counts it. False when the ring is full. */
+/* Sends the next part of the operation's message. False when the ring is full. */
 bool sm_ring_send_part(struct sm_conn *conn, struct sm_op *op);
 
 /* Sends a record, then a piece of a handle's memory. False when the ring is full. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Put and get: which of the two ways a transfer takes, its progress and its end. */
+/* Put and get, by cross-memory attach or copied: start, progress and cancel. */
 
 #include "sm.h"
 
@@ -41,16 +41,16 @@ uint32_t sm_rma_progress(struct na_plugin_context *context)
 }
 
 /*
- * True while a copied transfer's next piece is a matter of microseconds: not worth a sleep, which
- * costs both sides a system call. The target of a put knows of it by its pieces only. The bound is
- * for the end of a transfer and for a peer that is not running.
+ * True shortly after a record of a copied transfer. The next record is then microseconds away, and
+ * a sleep would cost both sides a system call. The time is limited because the target of a put does
+ * not know whether more records follow, nor whether the peer runs.
  */
-bool sm_rma_flows(const struct na_plugin_context *context)
+bool sm_rma_is_moving(const struct na_plugin_context *context)
 {
     return kit_host->clock_ns() - sm_load(&context->rma_moved_at) < SM_COPY_AWAKE_NS;
 }
 
-/* True when the context held it. An operation that is not trusted may be anything. */
+/* True when the operation was found. One that is not trusted may be any pointer. */
 bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op, bool is_trusted)
 {
     const struct kit_link *list;
@@ -84,7 +84,7 @@ static const struct kit_link *sm_rma_find(const struct na_plugin_context *contex
     return kit_list_contains(&context->copies, op) ? &context->copies : NULL;
 }
 
-/* poll_lock is held, so no transfer is being copied. */
+/* poll_lock is held, so native_current is NULL. */
 void sm_rma_cancel_all(struct na_plugin_context *context)
 {
     kit_lock_take(&context->na_class->registry.lock);
@@ -136,7 +136,7 @@ static int32_t sm_rma_start(struct na_plugin_context *context, bool is_put, stru
         sm_context_kick(context);
         return NA_PLUGIN_SUCCESS;
     }
-    if (status == NA_PLUGIN_AGAIN) /* the system refuses it from now on */
+    if (status == NA_PLUGIN_AGAIN) /* the system refuses attach */
         return sm_copy_start(context, op);
     kit_host->op_complete(op, status);
     return NA_PLUGIN_SUCCESS;
@@ -170,7 +170,7 @@ static int32_t sm_rma_check(const struct na_plugin_context *context, const struc
     return NA_PLUGIN_SUCCESS;
 }
 
-/* One piece of the transfer whose turn it is, outside of the lock, since it takes a while. */
+/* Copies a piece of the first transfer, outside of the lock because that takes a while. */
 static uint32_t sm_native_progress(struct na_plugin_context *context)
 {
     struct sm_op *op = NULL;
@@ -191,7 +191,7 @@ static uint32_t sm_native_progress(struct na_plugin_context *context)
 
     kit_lock_take(&context->na_class->registry.lock);
     context->native_current = NULL;
-    /* Cancelled before its end; that attaching is refused from now on is no end either. */
+    /* A cancel counts if the transfer has not ended; that attach is refused is no end either. */
     canceled = context->native_cancel && (!finished || status == NA_PLUGIN_AGAIN);
     if (!finished && !canceled)
         sm_op_list_append(&context->native, op);

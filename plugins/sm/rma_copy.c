@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transfers copied through the rings, for peers whose memory the system does not let us reach. The
- * kit's engine moves them, one for each context, in records that lie in the rings with the bytes
- * behind them; the space in the rings paces it. Its peers are connections. The registry's lock
- * guards all engines of a class.
+ * Transfers copied through the rings, for peers that cross-memory attach cannot reach. An engine of
+ * the kit, one for each context, moves them in records with the bytes behind them, paced by the
+ * space in the rings. Its peers are connections. The registry's lock guards all engines of a class.
  */
 
 #include "ring.h"
 
-/* The bytes that came with a record: those of the message from `offset` on. */
+/* The bytes behind a record: those of the message from `offset` on. */
 struct sm_copied {
     const struct sm_message *message;
     uint32_t offset;
@@ -77,7 +76,7 @@ int32_t sm_copy_start(struct na_plugin_context *context, struct sm_op *op)
     return ret;
 }
 
-/* A message from a ring. poll_lock is held. */
+/* Gives a record from a ring to the engine. poll_lock is held. */
 enum sm_verdict sm_copy_receive(struct na_plugin_context *context, struct sm_in_ring *ring,
                                 const struct sm_message *message)
 {
@@ -115,8 +114,8 @@ enum sm_verdict sm_copy_receive(struct na_plugin_context *context, struct sm_in_
 }
 
 /*
- * Returns how many operations completed. `is_announcing`, before a sleep: receivers whose rings are
- * full are asked to wake this context when they make room. poll_lock is held.
+ * Returns how many operations completed. With `is_announcing`, before a sleep, receivers of full
+ * rings are asked to wake this context when they make room. poll_lock is held.
  */
 uint32_t sm_copy_progress(struct na_plugin_context *context, bool is_announcing)
 {
@@ -133,7 +132,7 @@ uint32_t sm_copy_progress(struct na_plugin_context *context, bool is_announcing)
     return completed;
 }
 
-/* The caller completes the operation. The next poll tells the target. The lock is held. */
+/* The caller holds the registry's lock and completes the operation. A poll tells the target. */
 void sm_copy_cancel(struct na_plugin_context *context, struct sm_op *op)
 {
     sm_op_list_remove(op);
@@ -142,8 +141,8 @@ void sm_copy_cancel(struct na_plugin_context *context, struct sm_op *op)
 }
 
 /*
- * Ends the transfers with a peer that failed with `status`; 0: with those of its contexts that are
- * gone. The next poll reports them. poll_lock is held.
+ * Ends the transfers with a peer that failed with `status`; if that is 0, with its destroyed
+ * contexts only. The next poll reports them. poll_lock is held.
  */
 void sm_copy_fail_peer(struct na_plugin_context *context, struct na_plugin_addr *peer,
                        int32_t status)
@@ -173,7 +172,7 @@ bool sm_copy_peer_is_gone(const struct na_plugin_addr *peer)
     return false;
 }
 
-/* Ends what peers do with memory that was deregistered. The registry's lock is held. */
+/* Ends the peers' transfers with deregistered memory. The registry's lock is held. */
 void sm_copy_leave(struct na_plugin_class *na_class, const struct kit_region *region)
 {
     for (uint32_t i = 0; i < na_class->max_contexts && !na_class->forked; i++) {
@@ -192,7 +191,7 @@ void sm_copy_close(struct na_plugin_context *context)
     context->engine = NULL;
 }
 
-/* Made at first use. NULL without memory. */
+/* Returns the engine, which is made at first use; NULL without memory. */
 static struct kit_rma *sm_copy_engine(struct na_plugin_context *context)
 {
     const struct kit_rma_config config = {
@@ -208,7 +207,7 @@ static struct kit_rma *sm_copy_engine(struct na_plugin_context *context)
     return context->engine;
 }
 
-/* Whether polls have to look after transfers. */
+/* Tells polls whether the engine has work. The registry's lock is held. */
 static void sm_copy_mark(struct na_plugin_context *context)
 {
     sm_store_release(&context->copying, kit_rma_is_active(context->engine));
@@ -238,7 +237,7 @@ static int32_t sm_copy_send(struct na_plugin_context *context, struct sm_conn *c
 {
     int32_t ret = context->na_class->forked ? NA_PLUGIN_AGAIN : sm_conn_prepare(conn);
 
-    if (ret != NA_PLUGIN_SUCCESS) /* without memory for the ring there is no way to the peer */
+    if (ret != NA_PLUGIN_SUCCESS) /* without memory for a ring the peer cannot be reached */
         return ret == NA_PLUGIN_NOMEM ? NA_PLUGIN_HOSTUNREACH : ret;
     for (bool is_last = !context->is_announcing;; is_last = true) {
         if (mem != NULL
@@ -263,7 +262,7 @@ static void sm_copy_take_data(void *owner, const struct kit_region *region, uint
     sm_mem_store(sm_mem_of(region), offset, copied->message, copied->offset);
 }
 
-/* Several are in the ring at a time; one that is not there yet has the smallest size. */
+/* A quarter of the ring's data area: several pieces fit. A ring that is not made yet is small. */
 static uint32_t sm_copy_inline_size(void *owner, void *peer)
 {
     struct sm_conn *conn = peer;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Cross-memory attach: the kernel copies between two address spaces, the target does nothing.
- * Whether it works for a peer is found out by reading the peer's cookie. The cookie is also read
- * with every piece, so that a process that got the number of a dead one is never mistaken for it.
- * The peer's table of registrations is read before and after every piece; while one is put, a word
- * in the peer's segment says so (writers.c), and the peer does not take its memory back.
+ * Reading the peer's cookie shows whether attach works. The cookie is read again with every piece,
+ * so that a process with the pid of a dead peer is never mistaken for it. The peer's table of
+ * registrations is checked before and after every piece; a put also announces itself in the peer's
+ * segment (writers.c), and the peer waits for it before it reuses the memory.
  */
 
 #include "sm.h"
@@ -34,7 +34,7 @@ bool sm_native_available(struct na_plugin_addr *peer)
     return sm_peer_mapped(peer) && sm_native_probe(peer);
 }
 
-/* One line for each peer says which way was chosen, and why it is not the faster one. */
+/* Logs one line for each peer: the way that was chosen, and why it is not the faster one. */
 static bool sm_native_probe(struct na_plugin_addr *peer)
 {
     const char *reason = NULL;
@@ -49,7 +49,7 @@ static bool sm_native_probe(struct na_plugin_addr *peer)
     if (!atomic_compare_exchange_strong_explicit(&peer->rma, &unknown,
                                                  reason == NULL ? SM_RMA_NATIVE : SM_RMA_COPY,
                                                  memory_order_relaxed, memory_order_relaxed))
-        return unknown == SM_RMA_NATIVE; /* another thread was faster */
+        return unknown == SM_RMA_NATIVE; /* another thread has probed it */
     if (reason == NULL)
         SM_LOG_INFO("transfers with %s: cross-memory attach", peer->name);
     else
@@ -59,8 +59,8 @@ static bool sm_native_probe(struct na_plugin_addr *peer)
 }
 
 /*
- * Copies the next piece. True when the transfer is finished, with its status; NA_PLUGIN_AGAIN means
- * that the system refuses this way, so that the copying one must be taken.
+ * Copies the next piece. True when the transfer is finished, with its status. NA_PLUGIN_AGAIN: the
+ * system refuses attach, so the transfer must be copied through the rings.
  */
 bool sm_native_step(struct sm_op *op, int32_t *status_p)
 {
@@ -76,7 +76,7 @@ bool sm_native_step(struct sm_op *op, int32_t *status_p)
     if (mark != NULL)
         sm_writer_leave(mark);
     if (ret == NA_PLUGIN_SUCCESS) {
-        /* Memory that was deregistered meanwhile may have been in another use already. */
+        /* Memory that was deregistered meanwhile may have been reused while it was copied. */
         atomic_thread_fence(memory_order_acquire);
         ret = sm_registration_check(op->peer, op->remote);
     }
@@ -127,7 +127,7 @@ static int32_t sm_cookie_check(const struct na_plugin_addr *peer)
     return cookie == peer->header.cookie ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
 }
 
-/* The cookie comes last in the same call: the bytes before it are the living peer's. */
+/* The cookie is read last in the same call: if it is right, the bytes before it are, too. */
 static int32_t sm_native_get(struct sm_op *op, const struct iovec *local, uint32_t local_count,
                              struct iovec *remote, uint32_t remote_count, uint64_t length,
                              uint64_t *done_p)
@@ -147,7 +147,7 @@ static int32_t sm_native_get(struct sm_op *op, const struct iovec *local, uint32
     *done_p = moved < length ? moved : length;
     if (moved == length + sizeof(cookie))
         return cookie == op->peer->header.cookie ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
-    return sm_cookie_check(op->peer); /* the next piece finds out what stopped this one */
+    return sm_cookie_check(op->peer); /* the next piece reports what stopped this one */
 }
 
 static int32_t sm_native_put(const struct sm_op *op, const struct iovec *local,
@@ -164,7 +164,7 @@ static int32_t sm_native_put(const struct sm_op *op, const struct iovec *local,
     return ret == NA_PLUGIN_SUCCESS ? ret : sm_native_status(op, ret);
 }
 
-/* The status of a failed copy; NA_PLUGIN_AGAIN: transfers are copied from now on. */
+/* Returns the status of a failed piece. NA_PLUGIN_AGAIN: the peer's transfers are copied then. */
 static int32_t sm_native_status(const struct sm_op *op, int32_t status)
 {
     if (status == NA_PLUGIN_FAULT)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Segments: the file that says where an endpoint's memory is, making our own, finding a peer's,
- * regions for rings.
+ * Segments: making our own and the file that says where it is, finding a peer's, regions for rings.
  */
 
 #include "sm.h"
@@ -23,13 +22,14 @@ static int32_t sm_segment_make(struct sm_segment *segment, const char *name,
 static int32_t sm_segment_make_numbered(struct na_plugin_class *na_class);
 static int32_t sm_segment_taken(const char *path, enum sm_reaped reaped, int error);
 static bool sm_segment_is_at_path(int fd, const char *path);
+static int32_t sm_segment_write(const struct sm_segment *segment, const void *data, size_t size);
 static int32_t sm_segment_build(struct na_plugin_class *na_class);
 static int32_t sm_segment_check(int fd, const char *path, struct sm_segment_header *copy,
                                 struct stat *status);
 static bool sm_file_size_allowed(uint64_t size, uint32_t log_level);
 static uint64_t sm_page_round(uint64_t size);
 
-/* Makes the file and the memory of our endpoint; `name` NULL picks a free number. */
+/* Makes the file and the memory of our endpoint. `name` NULL: a free number is its name. */
 int32_t sm_segment_create(struct na_plugin_class *na_class, const char *name)
 {
     struct sm_segment *segment = &na_class->segment;
@@ -50,22 +50,17 @@ int32_t sm_segment_create(struct na_plugin_class *na_class, const char *name)
 }
 
 /*
- * Copies the header, without the magic, to the file: by it the process that removes stale files
- * finds our sockets, but no peer finds us yet.
+ * Copies the header without the magic to the file. A process that removes stale files then finds
+ * our sockets, but peers do not find us yet.
  */
 int32_t sm_segment_describe(struct na_plugin_class *na_class)
 {
-    struct sm_segment *segment = &na_class->segment;
+    const struct sm_segment *segment = &na_class->segment;
 
-    if (pwrite(segment->file_fd, segment->header, sizeof(*segment->header), 0) ==
-        (ssize_t) sizeof(*segment->header))
-        return NA_PLUGIN_SUCCESS;
-    SM_LOG_ERROR("%s cannot be written (%s)%s", segment->path, strerror(errno),
-                 sm_error_hint(errno));
-    return sm_error_status(errno);
+    return sm_segment_write(segment, segment->header, sizeof(*segment->header));
 }
 
-/* From now on peers find us. */
+/* Writes the magic, by which peers find us. */
 int32_t sm_segment_publish(struct na_plugin_class *na_class)
 {
     struct sm_segment *segment = &na_class->segment;
@@ -73,11 +68,7 @@ int32_t sm_segment_publish(struct na_plugin_class *na_class)
 
     sm_store(&segment->header->state, SM_STATE_OPEN);
     sm_store_release(&segment->header->magic, SM_MAGIC);
-    if (pwrite(segment->file_fd, &magic, sizeof(magic), 0) == (ssize_t) sizeof(magic))
-        return NA_PLUGIN_SUCCESS;
-    SM_LOG_ERROR("%s cannot be written (%s)%s", segment->path, strerror(errno),
-                 sm_error_hint(errno));
-    return sm_error_status(errno);
+    return sm_segment_write(segment, &magic, sizeof(magic));
 }
 
 void sm_segment_destroy(struct na_plugin_class *na_class)
@@ -105,8 +96,8 @@ void sm_segment_destroy(struct na_plugin_class *na_class)
 }
 
 /*
- * Reads the file of another endpoint into `copy`, whose plain members are safe to use afterwards:
- * owner and layout are checked, the rest is as the peer wrote it.
+ * Reads the file of another endpoint into `copy`. Its owner, layout and limits are checked; the
+ * other members are as the peer wrote them.
  */
 int32_t sm_segment_find(const char *name, struct sm_segment_header *copy, dev_t *device_p,
                         ino_t *inode_p)
@@ -133,7 +124,7 @@ int32_t sm_segment_find(const char *name, struct sm_segment_header *copy, dev_t 
     return NA_PLUGIN_SUCCESS;
 }
 
-/* A piece of our memory, of which the first bytes are reserved. connect_lock is held. */
+/* Takes a region of our segment and reserves its first bytes. connect_lock is held. */
 int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint64_t reserved,
                        uint32_t log_level, uint64_t *offset_p)
 {
@@ -173,7 +164,7 @@ void sm_region_give(struct sm_segment *segment, uint64_t offset, uint64_t size)
     struct sm_region *region = kit_host->mem_alloc(sizeof(*region), 0);
 
     if (region == NULL)
-        return; /* the space comes back when the endpoint closes */
+        return; /* the region stays unused until the endpoint closes */
     region->offset = offset;
     region->size = sm_page_round(size);
     region->next = segment->free_regions;
@@ -181,8 +172,8 @@ void sm_region_give(struct sm_segment *segment, uint64_t offset, uint64_t size)
 }
 
 /*
- * Makes and locks the file. Between the two a process that removes stale files may unlink it: then
- * it is made again.
+ * Makes and locks the file. A process that removes stale files may unlink it before it is locked,
+ * so it is made again then.
  */
 static int32_t sm_segment_make(struct sm_segment *segment, const char *name,
                                enum sm_reaped *reaped_p)
@@ -216,8 +207,8 @@ static int32_t sm_segment_make(struct sm_segment *segment, const char *name,
 }
 
 /*
- * The name is the process's number and a count. Another user can foresee both: after a name that
- * was taken by another user, random numbers follow.
+ * The name is the pid and a counter. Another user can predict both, so random numbers replace the
+ * counter once another user has taken a name.
  */
 static int32_t sm_segment_make_numbered(struct na_plugin_class *na_class)
 {
@@ -247,7 +238,7 @@ static int32_t sm_segment_make_numbered(struct na_plugin_class *na_class)
     return ret == NA_PLUGIN_ADDRINUSE ? sm_segment_taken(segment->path, reaped, errno) : ret;
 }
 
-/* Logs what has the name that was wanted. */
+/* Logs what already has the wanted name. */
 static int32_t sm_segment_taken(const char *path, enum sm_reaped reaped, int error)
 {
     struct stat status;
@@ -280,9 +271,19 @@ static bool sm_segment_is_at_path(int fd, const char *path)
            ours.st_ino == there.st_ino;
 }
 
+/* Writes to the beginning of our file. */
+static int32_t sm_segment_write(const struct sm_segment *segment, const void *data, size_t size)
+{
+    if (pwrite(segment->file_fd, data, size, 0) == (ssize_t) size)
+        return NA_PLUGIN_SUCCESS;
+    SM_LOG_ERROR("%s cannot be written (%s)%s", segment->path, strerror(errno),
+                 sm_error_hint(errno));
+    return sm_error_status(errno);
+}
+
 /*
- * Reserves and maps the base. The tables of peer slots stay holes: a sender that takes a slot
- * reserves its page first.
+ * Reserves and maps the base. The tables of peer slots stay holes: a sender reserves the memory of
+ * a slot before it takes the slot.
  */
 static int32_t sm_segment_build(struct na_plugin_class *na_class)
 {
@@ -320,7 +321,7 @@ static int32_t sm_segment_build(struct na_plugin_class *na_class)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Space that is reserved cannot run out later, which would end in SIGBUS. */
+/* When memory runs out, touching bytes that are not reserved ends in SIGBUS. */
 int32_t sm_reserve(int fd, uint64_t offset, uint64_t size, uint32_t log_level)
 {
     int ret;
@@ -353,7 +354,7 @@ static int32_t sm_segment_check(int fd, const char *path, struct sm_segment_head
         return NA_PLUGIN_PERMISSION;
     }
     if (pread(fd, copy, sizeof(*copy), 0) != (ssize_t) sizeof(*copy))
-        return NA_PLUGIN_NOENTRY; /* is being made at this moment, or was left half made */
+        return NA_PLUGIN_NOENTRY; /* its owner is writing it, or died before it did */
     magic = sm_load(&copy->magic);
     if (magic == 0)
         return NA_PLUGIN_NOENTRY;
@@ -371,7 +372,7 @@ static int32_t sm_segment_check(int fd, const char *path, struct sm_segment_head
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Files that are too large for the limit would end the process with SIGXFSZ. */
+/* Growing a file beyond the limit would end the process with SIGXFSZ. */
 static bool sm_file_size_allowed(uint64_t size, uint32_t log_level)
 {
     struct rlimit limit;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sending messages, and the queue of those that wait for space or for a connection. */
+/* Sending messages, and the queue of sends that wait for space or for a connection. */
 
 #include "ring.h"
 
@@ -31,8 +31,8 @@ int32_t sm_send_expected(struct na_plugin_context *context, void *op, const void
 }
 
 /*
- * True when a send of this context was found and cancelled; `op` NULL takes any. The lock of the
- * table of peers keeps all connections.
+ * True when a pending send of this context was found and cancelled; `op` NULL takes any. The
+ * class's lock keeps the connections alive.
  */
 bool sm_send_cancel(struct na_plugin_context *context, const struct sm_op *op)
 {
@@ -51,7 +51,7 @@ bool sm_send_cancel(struct na_plugin_context *context, const struct sm_op *op)
     return found != NULL;
 }
 
-/* The same for an operation that is trusted to say which queue it is in. */
+/* The same for a valid operation: its `list` says which queue it is in. */
 bool sm_send_cancel_trusted(struct na_plugin_context *context, struct sm_op *op)
 {
     struct na_plugin_class *na_class = context->na_class;
@@ -154,7 +154,7 @@ static int32_t sm_send(struct na_plugin_context *context, uint8_t kind, struct s
     return ret;
 }
 
-/* Connects, or queues behind pending sends: order is kept. */
+/* Connects and sends, or queues the operation behind pending sends to keep the order. */
 static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *conn,
                             struct sm_op *op, bool *is_sent_p)
 {
@@ -168,7 +168,7 @@ static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *c
         goto out;
     ret = NA_PLUGIN_AGAIN;
     if (context->na_class->no_retry && op->used == 0)
-        goto out; /* what has begun would never fit at once */
+        goto out; /* a message sent in part is queued: it never fits at once */
     ret = NA_PLUGIN_FAULT;
     if (!sm_load_acquire(&context->active))
         goto out;
@@ -185,7 +185,7 @@ out:
     return ret;
 }
 
-/* Sends as much as has room, or fails all. Returns how many operations completed. */
+/* Sends as much as has room, or fails all sends. Returns how many operations completed. */
 static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *poller)
 {
     uint32_t completed = 0;
@@ -213,7 +213,7 @@ static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *po
     return completed;
 }
 
-/* False when the ring is full; the rest of a message in parts follows then. */
+/* False when the ring is full; a later call sends the parts that are left. */
 static bool sm_send_now(struct sm_conn *conn, struct sm_op *op)
 {
     if (op->size > SM_PART_MAX) {
@@ -226,7 +226,7 @@ static bool sm_send_now(struct sm_conn *conn, struct sm_op *op)
                         (uint32_t) op->size);
 }
 
-/* The operation may be of another context than the polled one, which has to poll then, too. */
+/* Completes a send. If its context is not the polling one, that must poll to report it. */
 static void sm_send_finish(struct sm_op *op, struct na_plugin_context *poller, int32_t status)
 {
     struct na_plugin_context *context = op->context;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SipHash-1-3 over whole words: without the secret no process can foresee a digest, nor make a
- * second input for one.
+ * SipHash-1-3 over whole words. Without the secret a process can neither predict a digest nor find
+ * a second input that has it.
  */
 
 #ifndef SM_SIPHASH_H

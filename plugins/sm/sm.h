@@ -15,8 +15,8 @@
  *     watch poll                                progress
  *     context endpoint address plugin           what the core calls
  *
- * What a lower module learns is a mark that poll and watch act on: a peer that failed
- * (sm_peer_fail), a connection that carries nothing any more, a ring that is closing or refused.
+ * A lower module reports to higher ones by marks that poll and watch act on: a failed peer
+ * (sm_peer_fail), an aborted connection (sm_conn_abort), a ring that is closing or refused.
  */
 
 #ifndef SM_H
@@ -50,7 +50,7 @@ int32_t sm_error_status(int error);
 
 /* reap.c: the state of a name whose owner may be dead */
 enum sm_reaped {
-    SM_REAPED_NONE, /* nothing any more: the name may be tried again */
+    SM_REAPED_NONE, /* the name is free */
     SM_REAPED_ALIVE,
     SM_REAPED_BUSY,    /* another process is removing it */
     SM_REAPED_FOREIGN, /* not a file that this user's endpoints make */
@@ -92,7 +92,7 @@ void sm_context_signal(struct na_plugin_context *context);
 bool sm_membarrier_register(void);
 bool sm_barrier(struct na_plugin_class *na_class);
 
-/* Something depends on a peer now: a sleeper that watches no peer must begin to. */
+/* For an operation that depends on a peer: a sleeper without a watch timer is woken to start it. */
 static inline void sm_context_watch(struct na_plugin_context *context)
 {
     if (kit_unlikely(sm_load(&context->armed) != 0 && sm_load(&context->timer_armed) == 0))
@@ -127,13 +127,13 @@ ssize_t sm_descriptors_receive(int socket_fd, void *buf, size_t size, int fds[2]
                                uint32_t *count_p);
 void sm_descriptors_close(const int *fds, uint32_t count);
 
-/* False while the peer has not handed its memory over, and a place of zeros is kept for it. */
+/* False while `base` is a placeholder of zeros, until the peer hands its memory over. */
 static inline bool sm_peer_mapped(struct na_plugin_addr *peer)
 {
     return sm_load_acquire(&peer->mapped);
 }
 
-/* registration.c: registrations, for peers to see */
+/* registration.c: the table in which peers check registrations */
 void sm_registration_grow(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
 void sm_registration_publish(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 void sm_registration_withdraw(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
@@ -142,7 +142,7 @@ int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem 
 uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plugin_mem *mem);
 void sm_registration_forget(struct na_plugin_addr *peer);
 
-/* writers.c: puts that are under way, for the owner of the memory to see */
+/* writers.c: puts under way, which the owner of the memory waits for */
 void sm_writers_offer(struct na_plugin_class *na_class);
 void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest);
 int32_t sm_writer_enter(struct na_plugin_addr *peer, uint64_t digest, _Atomic uint64_t **mark_p);
@@ -169,7 +169,7 @@ static inline struct na_plugin_mem *sm_mem_of(const struct kit_region *region)
     return (struct na_plugin_mem *) (uintptr_t) region;
 }
 
-/* cursor.c; struct sm_cursor is a place in the segments of a handle. */
+/* cursor.c; struct sm_cursor is a position in the segments of a handle. */
 struct sm_cursor {
     const struct na_plugin_segment *segments;
     uint32_t index;
@@ -197,7 +197,7 @@ void sm_conn_announce(struct sm_conn *conn, struct na_plugin_context *context);
 void sm_backlog_add(struct sm_conn *conn);
 struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class);
 
-/* The connection to a context of the peer, which is made at its first use. */
+/* Returns the connection to a context of the peer, and makes it at first use. */
 static inline int32_t sm_conn_get(struct na_plugin_addr *peer, uint32_t remote_id,
                                   struct sm_conn **conn_p)
 {
@@ -209,7 +209,7 @@ static inline int32_t sm_conn_get(struct na_plugin_addr *peer, uint32_t remote_i
     return sm_conn_make(peer, remote_id, conn_p);
 }
 
-/* Nothing is sent to a context that was destroyed; one that is not created yet is waited for. */
+/* True for a destroyed context, false for one that is not created yet: messages to that wait. */
 static inline bool sm_context_gone(const struct sm_context_area *area)
 {
     return (sm_load_acquire(&area->flags) & SM_CONTEXT_GONE) != 0;
@@ -225,7 +225,7 @@ void sm_peer_release(struct na_plugin_addr *peer);
 void sm_peer_destroy_all(struct na_plugin_class *na_class);
 struct sm_conn *sm_conn_next(struct na_plugin_class *na_class, const struct sm_conn *conn);
 
-/* The peer that an address stands for now; see sm_peer_arrived(). */
+/* Returns the peer that an address stands for; see sm_peer_arrived(). */
 static inline struct na_plugin_addr *sm_peer_current(struct na_plugin_addr *peer)
 {
     return kit_likely(sm_peer_failure(peer) == 0) ? peer : sm_peer_arrived(peer);
@@ -273,7 +273,7 @@ int32_t sm_get(struct na_plugin_context *context, void *op, struct na_plugin_mem
                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
 uint32_t sm_rma_progress(struct na_plugin_context *context);
-bool sm_rma_flows(const struct na_plugin_context *context);
+bool sm_rma_is_moving(const struct na_plugin_context *context);
 bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op, bool is_trusted);
 void sm_rma_cancel_all(struct na_plugin_context *context);
 

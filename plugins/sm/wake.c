@@ -31,7 +31,7 @@ int32_t sm_wake_setup(struct na_plugin_context *context)
     return ret;
 }
 
-/* The socket's name stays: in the child of a fork it is the parent's. */
+/* Keeps the socket's file, which in the child of a fork is the parent's. */
 void sm_wake_close(struct na_plugin_context *context)
 {
     int *const fds[] = {&context->epoll_fd, &context->timer_fd, &context->wake_fd};
@@ -56,7 +56,7 @@ void sm_wake(struct na_plugin_context *context)
     sm_context_signal(context);
 }
 
-/* Has a sleeper of this context poll. */
+/* Wakes a sleeper of this context, so that it polls. */
 void sm_context_kick(struct na_plugin_context *context)
 {
     atomic_thread_fence(memory_order_seq_cst);
@@ -74,7 +74,7 @@ void sm_context_signal(struct na_plugin_context *context)
     (void) sm_wake_send(context->na_class, &address);
 }
 
-/* True when senders need no fence because sleepers can interrupt them with a barrier. */
+/* True when senders need no fence, because a sleeper can run membarrier on all of them. */
 bool sm_membarrier_register(void)
 {
     return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0 &&
@@ -82,8 +82,8 @@ bool sm_membarrier_register(void)
 }
 
 /*
- * Between an announcement and a poll: after it each sender sees the announcement, or the poll sees
- * its message. False when the system refuses that, and the announcement means nothing.
+ * Called between an announcement and a poll: either a sender sees the announcement, or the poll
+ * sees its message. False when the system refuses membarrier, so that neither may happen.
  */
 bool sm_barrier(struct na_plugin_class *na_class)
 {
@@ -112,7 +112,7 @@ static int32_t sm_wake_socket_make(struct na_plugin_context *context)
         return NA_PLUGIN_NOMEM;
     }
     (void) unlink(context->wake_path); /* a stale one: we hold the segment's lock */
-    /* The mode of the socket before bind() is that of the file it makes. */
+    /* bind() makes the file with the socket's mode. */
     if (fchmod(context->wake_fd, 0600) != 0 ||
         bind(context->wake_fd, (struct sockaddr *) &address, sizeof(address)) != 0) {
         SM_LOG_ERROR("%s cannot be made (%s)%s", context->wake_path, strerror(errno),
@@ -138,9 +138,9 @@ static int32_t sm_wake_descriptor_make(struct na_plugin_context *context)
 }
 
 /*
- * One byte to a wake socket; 0 or the error. Bytes that sleepers have not read are charged to the
- * socket they came from: when its budget is used up, this one takes a socket of its own. A full
- * receiver is readable already.
+ * Sends a byte to a wake socket. Returns 0 or errno. Unread bytes are charged to the socket that
+ * sent them: when send_fd has no budget left, this byte is sent by a new socket. A socket with a
+ * full queue needs no byte to be readable.
  */
 int sm_wake_send(const struct na_plugin_class *na_class, const struct sockaddr_un *address)
 {
@@ -167,7 +167,7 @@ static int sm_wake_send_from(int fd, const struct sockaddr_un *address)
     return ret < 0 ? errno : 0;
 }
 
-/* CLOSED and GONE stay as they are. */
+/* Replaces our area's flags, except CLOSED and GONE. */
 void sm_wake_set_flags(struct na_plugin_context *context, uint32_t flags)
 {
     _Atomic uint32_t *shared = &context->area->flags;
@@ -179,7 +179,7 @@ void sm_wake_set_flags(struct na_plugin_context *context, uint32_t flags)
         continue;
 }
 
-/* Runs as long as something outstanding needs it, so that not each sleep costs a call for it. */
+/* The timer runs across sleeps while an operation needs it: no system call for each sleep. */
 void sm_wake_timer(struct na_plugin_context *context, bool wanted)
 {
     struct itimerspec spec = {0};

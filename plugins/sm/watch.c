@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The result of a pass over the receives of a context. */
+/* The argument of a pass over the receives of a context. */
 struct sm_watch {
     struct na_plugin_context *context;
     bool gone;
@@ -35,8 +35,8 @@ bool sm_watch_wanted(struct na_plugin_context *context)
 }
 
 /*
- * Checks the peers that this context waits for. Messages that a peer sent before it died are
- * delivered before the operations that wait for more of it fail. poll_lock is held.
+ * Checks the peers that operations of this context depend on. Messages that a peer sent before it
+ * died are delivered before the operations that depend on it fail. poll_lock is held.
  */
 uint32_t sm_watch(struct na_plugin_context *context)
 {
@@ -78,13 +78,13 @@ static int32_t sm_peer_events_set(struct na_plugin_class *na_class, na_plugin_pe
     kit_lock_drop(&na_class->peer_lost_lock);
     sm_store(&na_class->is_watching_all, report != NULL);
     for (uint32_t i = 0; i < na_class->max_contexts; i++)
-        sm_context_kick(&na_class->contexts[i]); /* whoever sleeps does so with a timer then */
+        sm_context_kick(&na_class->contexts[i]); /* sleepers start their watch timer */
     return NA_PLUGIN_SUCCESS;
 }
 
 /*
- * Reads the messages in the rings of failed peers, which the poll releases then, or those in all
- * rings at this moment. Returns how many operations completed.
+ * Drains the rings of failed peers, which the poll releases then; with `is_all` every ring. Returns
+ * how many operations completed.
  */
 static uint32_t sm_watch_read(struct na_plugin_context *context, bool is_all)
 {
@@ -116,7 +116,7 @@ static uint32_t sm_watch_read(struct na_plugin_context *context, bool is_all)
     return completed;
 }
 
-/* Every peer once, each with a reference. True when a context that is waited for is gone. */
+/* Collects the peers to check, each once with a reference. True when a context of one is gone. */
 static bool sm_watch_collect(struct na_plugin_context *context)
 {
     struct na_plugin_class *na_class = context->na_class;
@@ -142,8 +142,8 @@ static bool sm_watch_collect(struct na_plugin_context *context)
 }
 
 /*
- * Those with copied transfers, and those that nothing waits for, in one context at a time. True
- * when a context that transfers go to is gone.
+ * Collects the peers with copied transfers and, if peer events are wanted, all others; once in
+ * SM_WATCH_NS for all contexts. True when a context that transfers go to is gone.
  */
 static bool sm_watch_collect_peers(struct na_plugin_context *context)
 {
@@ -173,7 +173,7 @@ static bool sm_watch_collect_peers(struct na_plugin_context *context)
     return gone;
 }
 
-/* `gone`: only a message from before the context was destroyed can still come. */
+/* From a context that is gone, only messages sent before it was destroyed can still arrive. */
 static bool sm_watch_receive(struct kit_recv *recv, void *watch_p)
 {
     struct sm_op *op = (struct sm_op *) recv;

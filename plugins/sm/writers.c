@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts by cross-memory attach that are under way. The kernel checks no registration, so that a put
- * which was allowed when it began could land in memory that was deregistered and is in another use
- * by now. So the origin first writes the digest of the memory into the owner's segment, and then
- * checks the registration; the owner first withdraws the registration, and then waits for origins
- * that have its digest there.
+ * Puts by cross-memory attach that are under way. The kernel checks no registration, so a put that
+ * was allowed when it began could write to memory that was deregistered and reused meanwhile. So
+ * the origin first writes the memory's digest into the owner's segment, then checks the
+ * registration; the owner first withdraws the registration, then waits while the digest is there.
  */
 
 #include "sm.h"
@@ -12,10 +11,10 @@
 #include <sched.h>
 #include <unistd.h>
 
-#define SM_WRITER_SPINS    65536u                    /* until the transfer is copied */
-#define SM_WRITER_YIELD_NS UINT64_C(1000000)         /* after that: sleep in between */
-#define SM_WRITER_LOOK_NS  UINT64_C(20000000)        /* between two checks of its process */
-#define SM_WRITER_STOP_NS  UINT64_C(10 * 1000000000) /* one that was stopped in the middle */
+#define SM_WRITER_SPINS    65536u                    /* without a free key, then put by copying */
+#define SM_WRITER_YIELD_NS UINT64_C(1000000)         /* the owner yields so long, then sleeps */
+#define SM_WRITER_CHECK_NS UINT64_C(20000000)        /* between two checks of a writer's process */
+#define SM_WRITER_WAIT_NS  UINT64_C(10 * 1000000000) /* longest wait, for a stopped process */
 
 static struct sm_writer *sm_writer_find(struct na_plugin_addr *peer);
 static struct sm_writer *sm_writer_claim(struct na_plugin_addr *peer, uint32_t count);
@@ -27,8 +26,8 @@ static bool sm_writer_await(const struct na_plugin_class *na_class, const struct
                             const _Atomic uint64_t *mark, uint64_t digest, uint64_t end);
 
 /*
- * Makes room for the writers when memory that may be written to is registered the first time.
- * Without room transfers with such memory are copied. The registry's lock is held.
+ * Reserves the table of writers when writable memory is registered the first time. Without memory
+ * for the table, puts to us are copied. The registry's lock is held.
  */
 void sm_writers_offer(struct na_plugin_class *na_class)
 {
@@ -44,8 +43,8 @@ void sm_writers_offer(struct na_plugin_class *na_class)
 }
 
 /*
- * Announces a put to the peer's memory with that digest. `*mark_p` is to be passed
- * to sm_writer_leave(). NA_PLUGIN_AGAIN when there is no room for it.
+ * Announces a put to the peer's memory with that digest. The caller passes `*mark_p` to
+ * sm_writer_leave(). NA_PLUGIN_AGAIN when there is no free key.
  */
 int32_t sm_writer_enter(struct na_plugin_addr *peer, uint64_t digest, _Atomic uint64_t **mark_p)
 {
@@ -77,7 +76,7 @@ void sm_writer_leave(_Atomic uint64_t *mark)
     sm_store_release(mark, 0);
 }
 
-/* Returns when no put goes to memory any more that was withdrawn before the call. */
+/* Waits until no put writes to memory of which the registration was withdrawn before the call. */
 void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest)
 {
     struct sm_segment_header *header = na_class->segment.header;
@@ -94,7 +93,7 @@ void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest)
             if (kit_likely(sm_load_acquire(&writers[i].keys[k]) != digest))
                 continue;
             if (end == 0)
-                end = kit_host->clock_ns() + SM_WRITER_STOP_NS;
+                end = kit_host->clock_ns() + SM_WRITER_WAIT_NS;
             if (!sm_writer_await(na_class, &writers[i], &writers[i].keys[k], digest, end)) {
                 SM_LOG_WARNING("a process has been writing to deregistered memory for 10 s and is "
                                "not waited for any longer: is it stopped? What it still writes is "
@@ -104,7 +103,7 @@ void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest)
         }
 }
 
-/* When the peer is destroyed: no put to its memory is under way. */
+/* Frees our entry when the peer is destroyed. No put to its memory is under way. */
 void sm_writer_forget(struct na_plugin_addr *peer)
 {
     struct sm_writer *writer = sm_load(&peer->writer);
@@ -113,7 +112,7 @@ void sm_writer_forget(struct na_plugin_addr *peer)
         sm_store_release(&writer->owner, 0);
 }
 
-/* Our place in the peer's segment, which is claimed once. */
+/* Returns our entry in the peer's table of writers, claimed once, or NULL. */
 static struct sm_writer *sm_writer_find(struct na_plugin_addr *peer)
 {
     uint32_t count = sm_load_acquire(&peer->base->writers);
@@ -131,7 +130,7 @@ static struct sm_writer *sm_writer_find(struct na_plugin_addr *peer)
     return writer;
 }
 
-/* A free place, or else one whose process is dead. */
+/* Claims a free entry, or else one whose process is dead. */
 static struct sm_writer *sm_writer_claim(struct na_plugin_addr *peer, uint32_t count)
 {
     struct sm_writer *writers = sm_writers_of(peer->base);
@@ -170,17 +169,17 @@ static bool sm_writer_take(struct na_plugin_addr *peer, struct sm_writer *writer
     return true;
 }
 
-/* A writer that has only claimed its place has not written yet when it began. */
+/* `process` is not valid yet in an entry that is only claimed. */
 static bool sm_writer_is_dead(const struct na_plugin_class *na_class,
                               const struct sm_writer *writer)
 {
     uint64_t owner = sm_load_acquire(&writer->owner);
     uint64_t process = sm_load(&writer->process);
-    uint32_t pid = sm_owner_pid(owner);
+    uint32_t state = sm_owner_state(owner), pid = sm_owner_pid(owner);
 
-    if (sm_owner_pack((uint32_t) (owner >> 56), pid, na_class->pid_namespace) != owner)
+    if (sm_owner_pack(state, pid, na_class->pid_namespace) != owner)
         return false;
-    return kit_process_is_dead(pid, owner >> 56 == SM_SLOT_READY ? process : 0);
+    return kit_process_is_dead(pid, state == SM_SLOT_READY ? process : 0);
 }
 
 static struct sm_writer *sm_writers_of(struct sm_segment_header *header)
@@ -189,13 +188,13 @@ static struct sm_writer *sm_writers_of(struct sm_segment_header *header)
 }
 
 /*
- * A piece takes some hundred microseconds, more if its process gets no processor. False when it is
- * too late.
+ * Waits for one put. A piece takes some hundred microseconds, more if its process gets no CPU.
+ * False when `end` has passed.
  */
 static bool sm_writer_await(const struct na_plugin_class *na_class, const struct sm_writer *writer,
                             const _Atomic uint64_t *mark, uint64_t digest, uint64_t end)
 {
-    uint64_t began = kit_host->clock_ns(), looked = began;
+    uint64_t began = kit_host->clock_ns(), checked = began;
 
     for (uint32_t spins = 1; sm_load_acquire(mark) == digest; spins++) {
         uint64_t now;
@@ -209,9 +208,9 @@ static bool sm_writer_await(const struct na_plugin_class *na_class, const struct
             (void) sched_yield();
         else
             (void) usleep(200);
-        if (now - looked < SM_WRITER_LOOK_NS)
+        if (now - checked < SM_WRITER_CHECK_NS)
             continue;
-        looked = now;
+        checked = now;
         if (sm_writer_is_dead(na_class, writer))
             return true;
         if (now > end)
