@@ -13,8 +13,8 @@ static int32_t name_choose(struct na_plugin_class *na_class, const char *wanted)
 static int32_t option_read(struct na_plugin_class *na_class, const struct na_plugin_init *init);
 
 /*
- * The fabric first, since the kit may send and receive as soon as it is open. After a failure the
- * core calls template_finalize(), which frees what was made up to there.
+ * Opens the fabric first, because the kit may send and receive as soon as it is open. After a
+ * failure the core calls template_finalize(), which frees what was made before it.
  */
 int32_t template_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
                             struct na_plugin_class **class_p, struct na_plugin_class_info *info)
@@ -49,7 +49,7 @@ int32_t template_initialize(const struct na_plugin_init *init, struct na_host_cl
     return status;
 }
 
-/* Puts and gets know peers, so they go before them. */
+/* Puts and gets refer to peers, so they are closed before the endpoint closes its peers. */
 int32_t template_finalize(struct na_plugin_class *na_class)
 {
     template_socket_close(na_class);
@@ -59,7 +59,7 @@ int32_t template_finalize(struct na_plugin_class *na_class)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* A peer that is not there fails the first operation. */
+/* A lookup does not contact the peer: if no peer has the name, the first operation fails. */
 int32_t template_addr_lookup(struct na_plugin_class *na_class, const char *string,
                              struct na_plugin_addr **addr_p)
 {
@@ -73,7 +73,7 @@ int32_t template_addr_lookup(struct na_plugin_class *na_class, const char *strin
     return kit_msg_peer_lookup(&na_class->base, name, NULL, 0, addr_p);
 }
 
-/* A name may come from a peer. */
+/* Names are checked because a peer may send any name. */
 bool template_name_is_valid(const char *name)
 {
     const size_t length = strlen(name);
@@ -81,7 +81,7 @@ bool template_name_is_valid(const char *name)
     return length != 0 && length <= TEMPLATE_NAME_MAX && strspn(name, NAME_CHARACTERS) == length;
 }
 
-/* What follows "://" in the init string; without it the process's number and a random one. */
+/* The name is what follows "://" in the init string, or else the pid and a random number. */
 static int32_t name_choose(struct na_plugin_class *na_class, const char *wanted)
 {
     struct kit_key key;
@@ -105,7 +105,7 @@ static int32_t name_choose(struct na_plugin_class *na_class, const char *wanted)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* "?attach=no" behind the address: puts and gets of any size go inline. */
+/* With "?attach=no" behind the address, puts and gets of any size are sent inline. */
 static int32_t option_read(struct na_plugin_class *na_class, const struct na_plugin_init *init)
 {
     char value[8] = "yes";

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Puts and gets. The kit sends small ones inline, in its control records, which works over any
- * fabric. Larger ones are copied by the target from or to the memory of the origin's process, where
- * the system allows that; else they go inline, too. A fabric that reads and writes remote memory
- * has the mover KIT_RMA_ONE_SIDED, one with messages of any size KIT_RMA_PIECES (kit_rma.h).
+ * fabric. For larger ones the target copies from or to the memory of the origin's process
+ * (cross-memory attach), if the system allows that; if not, they are sent inline, too. For a fabric
+ * that reads and writes remote memory choose the mover KIT_RMA_ONE_SIDED, for one with messages of
+ * any size KIT_RMA_PIECES (kit_rma.h).
  */
 
 #include "template.h"
@@ -22,6 +23,7 @@ const struct kit_rma_ops template_rma_ops = {
     .peer_release = kit_msg_peer_release,
 };
 
+/* Chooses how the bytes of a larger put or get move. */
 static enum kit_rma_mover memory_mover(void *owner, const struct kit_rma_request *request)
 {
     const struct kit_peer *peer = request->peer;
@@ -33,6 +35,7 @@ static enum kit_rma_mover memory_mover(void *owner, const struct kit_rma_request
     return KIT_RMA_ATTACH;
 }
 
+/* Finds the pid of a peer whose memory may be attached. */
 static int32_t memory_process(void *owner, void *peer, uint32_t *pid_p)
 {
     uint64_t incarnation;
@@ -42,7 +45,7 @@ static int32_t memory_process(void *owner, void *peer, uint32_t *pid_p)
     return NA_PLUGIN_OPNOTSUPPORTED;
 }
 
-/* The kit asks memory_mover() again. */
+/* Called when the system refuses attach. The kit calls memory_mover() again afterwards. */
 static void memory_attach_refused(void *owner, void *peer)
 {
     struct template_peer *priv = ((struct kit_peer *) peer)->priv;

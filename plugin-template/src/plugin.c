@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the plugin says of itself: its table, and what can be opened. */
+/* The plugin's table of functions, and the protocols that it offers. */
 
 #include "template.h"
 
@@ -7,10 +7,10 @@
 
 static int32_t enumerate(const char *protocol, na_plugin_offer_fn report, void *arg);
 
-/* What an init string may set: see option_read() in endpoint.c. */
+/* The options that an init string may set; option_read() in endpoint.c reads them. */
 static const char *const options[] = {"attach", NULL};
 
-/* What begins with kit_ is the kit's, as it is. */
+/* Functions that begin with kit_ are the kit's, as are those of the KIT_*_FUNCTIONS macros. */
 static struct na_plugin table = {
     .abi_version = NA_PLUGIN_ABI_VERSION,
     .size = sizeof(struct na_plugin),
@@ -35,7 +35,7 @@ static struct na_plugin table = {
     .option_names = options,
 };
 
-/* The one function that is exported. */
+/* The only exported function. The core calls it once, when it has loaded the plugin. */
 int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,
                            const char **reason_p)
 {
@@ -50,9 +50,9 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
 }
 
 /*
- * One protocol, which opens everywhere. The priority is low: whoever does not name the plugin gets
- * another one. A fabric that this machine lacks is reported without NA_PLUGIN_OFFER_USABLE, with
- * the reason; one with several protocols or devices reports each.
+ * Reports the one protocol, which works on every machine. Its priority is low, so that an init
+ * string without a plugin's name picks another plugin. If the machine lacks the fabric, report it
+ * without NA_PLUGIN_OFFER_USABLE and with a reason. Report each protocol and each device.
  */
 static int32_t enumerate(const char *protocol, na_plugin_offer_fn report, void *arg)
 {

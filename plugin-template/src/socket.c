@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fabric: one socket of datagrams for each endpoint. The system delivers a datagram whole, in
- * order, or refuses it while its receiver has no room; it says who sent it, and it tells when
- * nobody has the name any more.
+ * The fabric: one datagram socket for each endpoint. The system delivers datagrams whole and in
+ * order, with the name of the sender's socket. A send is refused while the receiver's socket is
+ * full, and fails when no socket has the receiver's name.
  */
 
 #include "template.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define READS 16u /* in one poll, which has to end */
+#define READS_MAX 16u /* datagrams read in one poll, so that a poll ends */
 
 static int32_t socket_send(struct kit_endpoint *endpoint, struct kit_frame *frame);
 static int32_t socket_poll(struct kit_endpoint *endpoint);
@@ -42,8 +42,8 @@ const struct kit_msg_ops template_ops = {
 };
 
 /*
- * Anybody on the machine can send to the name, so the system is asked for the user of each sender.
- * The name is an abstract one, which goes with its process, however that ends.
+ * Any user of the machine can send to the socket, so SO_PASSCRED has the system say which user sent
+ * each datagram. The socket has an abstract name, which the system frees when the process ends.
  */
 int32_t template_socket_open(struct na_plugin_class *na_class)
 {
@@ -67,7 +67,7 @@ void template_socket_close(struct na_plugin_class *na_class)
         (void) close(na_class->socket);
 }
 
-/* The socket takes a datagram or refuses it at once: nothing is in progress afterwards. */
+/* The socket takes or refuses a datagram at once, so no send is in progress afterwards. */
 static int32_t socket_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
 {
     const struct template_peer *peer = frame->peer->priv;
@@ -84,14 +84,17 @@ static int32_t socket_send(struct kit_endpoint *endpoint, struct kit_frame *fram
     return NA_PLUGIN_HOSTUNREACH;
 }
 
-/* While too much waits for receives, datagrams stay with the system, which refuses more of them. */
+/*
+ * Reads datagrams and gives them to the kit. While too many messages wait for receives, datagrams
+ * stay in the socket, and when that is full, the peers' sends wait.
+ */
 static int32_t socket_poll(struct kit_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = template_class(endpoint);
     struct template_place source;
     ssize_t size = 0;
 
-    for (uint32_t i = 0; i < READS && size >= 0 && kit_msg_may_receive(endpoint); i++) {
+    for (uint32_t i = 0; i < READS_MAX && size >= 0 && kit_msg_may_receive(endpoint); i++) {
         size = datagram_read(na_class, &source);
         if (size > 0)
             (void) kit_msg_frame_received(endpoint, na_class->frame, (uint64_t) size, &source,
@@ -106,14 +109,14 @@ static int socket_fd(struct kit_endpoint *endpoint)
     return template_class(endpoint)->socket;
 }
 
-/* A datagram that is not to be read yet must not wake sleepers. */
+/* Called before a sleep. A datagram that may not be read yet must not end the sleep. */
 static bool socket_try_wait(struct kit_endpoint *endpoint)
 {
     kit_msg_wait_pause(endpoint, !kit_msg_may_receive(endpoint));
     return !kit_rma_has_work(endpoint->rma);
 }
 
-/* A fabric with connections begins one here. */
+/* Prepares a peer for sends. A fabric with connections starts to connect here. */
 static int32_t peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     struct template_peer *priv = peer->priv;
@@ -125,14 +128,14 @@ static int32_t peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* And ends it here. */
+/* Fails the peer's puts and gets. A fabric with connections closes the connection here. */
 static void peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     if (endpoint->rma != NULL)
         kit_rma_peer_failed(endpoint->rma, peer, NA_PLUGIN_HOSTUNREACH);
 }
 
-/* Whether a peer that sent from that place may call itself so. */
+/* True if a peer that sent from the socket `path` may have that name: no peer can use another's. */
 static bool path_is_named(struct kit_endpoint *endpoint, const void *path, const char *name)
 {
     const struct template_place *source = path;
@@ -153,7 +156,7 @@ static struct template_place place_of(const char *name)
     return place;
 }
 
-/* Bytes of the next datagram; 0: of none of ours, negative: there is none. */
+/* Returns the size of the next datagram, 0 if it must be dropped, negative if there is none. */
 static ssize_t datagram_read(struct na_plugin_class *na_class, struct template_place *source)
 {
     union {

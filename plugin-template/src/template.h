@@ -2,8 +2,8 @@
 /*
  * Unix datagrams between the processes of one user on one machine, over the transport kit.
  *
- * plugin.c says what the plugin is, endpoint.c opens and closes, socket.c is the fabric: what it
- * does for messages, and memory.c: what it does for puts and gets. Replace the last two.
+ * plugin.c has the plugin's table, endpoint.c opens and closes endpoints. socket.c is the fabric
+ * for messages, memory.c for puts and gets: for another fabric replace these two.
  */
 
 #ifndef TEMPLATE_H
@@ -14,32 +14,32 @@
 #include <kit_remote.h>
 #include <sys/un.h>
 
-#define TEMPLATE_NAME            "template" /* of na_template.so, and what addresses begin with */
+#define TEMPLATE_NAME            "template" /* of na_template.so; addresses begin with it */
 #define TEMPLATE_PROTOCOL        "unix"
-#define TEMPLATE_NAME_MAX        64u    /* characters that name an endpoint */
-#define TEMPLATE_FRAME           65536u /* bytes of a datagram */
+#define TEMPLATE_NAME_MAX        64u    /* longest name of an endpoint */
+#define TEMPLATE_FRAME           65536u /* largest datagram, in bytes */
 
 #define TEMPLATE_LOG(level, ...) KIT_LOG(level, TEMPLATE_NAME, __VA_ARGS__)
 
-/* Where a datagram goes to, or comes from. */
+/* The address of a socket. */
 struct template_place {
     struct sockaddr_un address;
     socklen_t length;
 };
 
-/* The plugin's part of a peer: kit_peer.priv. */
+/* The plugin's part of a peer, at kit_peer.priv. */
 struct template_peer {
     struct template_place place;
-    bool is_detached; /* the system does not let one of us touch the memory of the other */
+    bool is_detached; /* the system refused cross-memory attach to one of us */
 };
 
-/* An endpoint. */
+/* An endpoint. The core calls it a class. */
 struct na_plugin_class {
-    struct kit_endpoint base; /* first: the kit's */
+    struct kit_endpoint base; /* the kit's part, which must be first */
     char name[KIT_NAME_MAX];
     int socket;
-    bool may_attach;               /* the target of a put or get may touch its origin's memory */
-    uint8_t frame[TEMPLATE_FRAME]; /* that was received last */
+    bool may_attach; /* the option attach: larger puts and gets use cross-memory attach */
+    uint8_t frame[TEMPLATE_FRAME]; /* the datagram received last */
 };
 
 static inline struct na_plugin_class *template_class(struct kit_endpoint *endpoint)

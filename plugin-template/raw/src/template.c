@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages between the processes of a machine, over Unix datagrams, on na_plugin.h alone. The table
- * at the end names what the core calls; functions are in its order, helpers precede their callers.
+ * Messages between the processes of a machine, over Unix datagrams, with na_plugin.h alone. The
+ * table at the end has the functions that the core calls, in the order in which they are defined.
  *
- * An endpoint is a number, with 0 in the low 16 bits, where a context adds its own: it is the
- * socket amalgam/template/<number> in the abstract name space. The kernel keeps the order of
- * datagrams, loses none, says who sent one, and sends none that has no room at its receiver.
+ * An endpoint is a number whose low 16 bits are 0; the number of a context has its id there. Each
+ * context has a socket named amalgam/template/<number> in the abstract name space. The kernel keeps
+ * datagrams in order, loses none, names the sender, and refuses one when the receiver is full.
  */
 
 #include <errno.h>
@@ -20,27 +20,27 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#pragma GCC diagnostic ignored "-Wunused-parameter" /* functions of the table have all of them */
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* the table prescribes the parameters */
 
-#define NAME           "template" /* of the file na_template.so, of the class, of addresses */
+#define NAME           "template" /* of na_template.so; addresses begin with it */
 #define PROTOCOL       "unix"
 #define URI            NAME "+" PROTOCOL "://"
-#define MESSAGE_MAX    16384u /* bytes */
+#define MESSAGE_MAX    16384u /* largest message, in bytes */
 #define DEFERRED_MAX   64u    /* unexpected messages that wait for a receive, in each context */
 #define LOG_ERROR(...) na_plugin_log(host, 1, NAME, __func__, __LINE__, __VA_ARGS__)
 
-/* An address: the endpoint's number itself, so that there is no object to count or to free. */
+/* An address is the endpoint's number itself, so that no object has to be counted or freed. */
 #define ADDR(number) ((struct na_plugin_addr *) (uintptr_t) ((number) & ~UINT64_C(0xffff)))
 
-struct header {      /* of a datagram, on one machine, so there is no byte order */
-    uint64_t source; /* number of the context */
+struct header {      /* the first bytes of a datagram; both sides have the same byte order */
+    uint64_t source; /* number of the sending context */
     uint32_t is_expected, tag;
 };
 
-struct operation { /* the plugin's part of it, for which the core has made room */
+struct operation { /* the plugin's part of an operation; the core allocates it */
     TAILQ_ENTRY(operation) entry;
-    struct header header; /* that it sends; an expected receive: of its message */
-    uint64_t dest;        /* number of the context that it goes to; 0: a receive */
+    struct header header; /* of the message to send, or that an expected receive waits for */
+    uint64_t dest;        /* number of the receiving context; 0: this is a receive */
     void *buf;
     uint64_t size;
 };
@@ -62,12 +62,12 @@ struct na_plugin_context {
     int socket;
     bool stopped;
     uint32_t completed, first, end;
-    TAILQ_HEAD(, operation) operations;    /* posted receives, and sends that wait for room */
-    struct message messages[DEFERRED_MAX]; /* a ring: from `first` to `end` they are deferred */
+    TAILQ_HEAD(, operation) operations;    /* posted receives, and sends without room */
+    struct message messages[DEFERRED_MAX]; /* a ring: deferred from `first` to `end` */
 };
 
-static const struct na_host *host;                        /* all that comes from the core */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the operations of all contexts */
+static const struct na_host *host;                        /* the core's functions */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all contexts */
 
 static int32_t enumerate(const char *protocol, na_plugin_offer_fn report, void *arg)
 {
@@ -77,7 +77,7 @@ static int32_t enumerate(const char *protocol, na_plugin_offer_fn report, void *
     return protocol == NULL || strcmp(protocol, PROTOCOL) == 0 ? report(arg, &offer) : 0;
 }
 
-/* Takes `template+unix://number`, and `number` alone. */
+/* Accepts `template+unix://number` and `number` alone. */
 static int32_t addr_lookup(struct na_plugin_class *na_class, const char *text,
                            struct na_plugin_addr **addr_p)
 {
@@ -99,7 +99,7 @@ static int32_t initialize(const struct na_plugin_init *init, struct na_host_clas
 
     if (na_class == NULL || getrandom(&number, sizeof(number), 0) < 0)
         return NA_PLUGIN_NOMEM;
-    *class_p = na_class; /* after a failure the core calls finalize for it */
+    *class_p = na_class; /* the core calls finalize even after a failure */
     na_class->self = ADDR(number);
     na_class->no_retry = (init->progress_mode & NA_PLUGIN_PROGRESS_NO_RETRY) != 0;
     info->max_tag = UINT32_MAX;
@@ -116,7 +116,7 @@ static int32_t finalize(struct na_plugin_class *na_class)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* An abstract name goes with its process, however that ends. */
+/* The kernel frees an abstract name when the process ends. */
 static socklen_t socket_name(struct sockaddr_un *name, unsigned long long number)
 {
     *name = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -154,7 +154,7 @@ static int32_t context_create(struct na_plugin_class *na_class,
     return status;
 }
 
-/* Gives the operation back. Functions of the host never call back, so the lock may be held. */
+/* Reports an operation. The host's functions never call back, so the lock may be held. */
 static void complete(struct na_plugin_context *context, struct operation *op, int32_t status)
 {
     TAILQ_REMOVE(&context->operations, op, entry);
@@ -162,7 +162,7 @@ static void complete(struct na_plugin_context *context, struct operation *op, in
     host->op_complete(op, status);
 }
 
-/* NULL: all. One that was completed a moment ago is not found, since only its address is used. */
+/* `which` may have just completed, so only its address is used to find it; NULL cancels all. */
 static int32_t cancel(struct na_plugin_context *context, void *which)
 {
     struct operation *op, *next;
@@ -220,7 +220,7 @@ static int32_t addr_to_string(struct na_plugin_class *na_class, struct na_plugin
     return buf == NULL || room >= *size ? NA_PLUGIN_SUCCESS : NA_PLUGIN_OVERFLOW;
 }
 
-/* False while the send has to wait: for those before it to the same context, or for room there. */
+/* False while the send must wait for earlier sends to the same context, or for room there. */
 static bool send_try(struct na_plugin_context *context, struct operation *op)
 {
     struct iovec parts[2] = {{&op->header, sizeof(op->header)}, {op->buf, (size_t) op->size}};
@@ -240,7 +240,7 @@ static bool send_try(struct na_plugin_context *context, struct operation *op)
     return true;
 }
 
-/* False when an unexpected message has to wait for a receive; others are dropped. */
+/* False when an unexpected message must wait for a receive. Expected ones are dropped then. */
 static bool deliver(struct na_plugin_context *context, const struct message *message)
 {
     const struct header header = message->header;
@@ -265,8 +265,8 @@ static bool deliver(struct na_plugin_context *context, const struct message *mes
     return true;
 }
 
-/* Negative: there is none. A datagram may come from anybody and contain anything; 0: this one is
- * not from the context that it says, for the kernel knows the name of the sender's socket. */
+/* Returns -1 when there is no datagram, and 0 for one to drop: any process may send any bytes, so
+ * `source` must be the number of the socket that the kernel names as the sender. */
 static int message_read(struct na_plugin_context *context, struct message *message)
 {
     struct sockaddr_un sender, name;
@@ -283,7 +283,7 @@ static int message_read(struct na_plugin_context *context, struct message *messa
            memcmp(&name, &sender, length) == 0;
 }
 
-/* While all places are taken the socket is not read: once it is full, sends wait. */
+/* While all places are taken the socket is not read: when it is full, the peers' sends wait. */
 static void receive(struct na_plugin_context *context)
 {
     while (context->first != context->end &&
@@ -394,7 +394,7 @@ static const struct na_plugin plugin = {
 int32_t na_plugin_entry_v1(const struct na_host *given, const struct na_plugin **plugin_p,
                            const char **reason_p)
 {
-    host = given; /* what is used of it is there since ABI 1.0: its version is of no matter */
+    host = given; /* uses ABI 1.0 only, so any minor version will do */
     *plugin_p = &plugin;
     return NA_PLUGIN_SUCCESS;
 }
