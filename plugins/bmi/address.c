@@ -34,7 +34,7 @@ int32_t bmi_na_addr_lookup(struct na_plugin_class *na_class, const char *string,
     return kit_msg_peer_lookup(&na_class->base, name, NULL, 0, addr_p);
 }
 
-/* A peer that connected to us is reached through its connection: BMI finds that by the name. */
+/* Looks the peer up in BMI, which uses the connection that the peer made to us, if there is one. */
 int32_t bmi_na_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
@@ -65,7 +65,7 @@ int32_t bmi_na_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* What is on its way to it is called back, so that BMI lets go of it. */
+/* Cancels the frames to the peer, so that BMI stops using their memory. */
 void bmi_na_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
@@ -88,8 +88,8 @@ void bmi_na_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
     (void) BMI_set_info(priv->address, BMI_DEC_ADDR_REF, NULL);
 }
 
-/* Its connection broke. */
-void bmi_na_peer_broken(struct na_plugin_class *na_class, BMI_addr_t address, int error)
+/* Called when BMI reports that the connection of an address broke. */
+void bmi_na_peer_lost(struct na_plugin_class *na_class, BMI_addr_t address, int error)
 {
     for (struct kit_link *link = na_class->peers.next; link != &na_class->peers;
          link = link->next) {
@@ -121,8 +121,8 @@ void bmi_na_set_port(struct sockaddr_storage *place, uint16_t port)
 }
 
 /*
- * A peer's name may be what it wrote into its HELLO: BMI, which asks others what a host's name
- * means, gets numbers only.
+ * A peer chooses the name in its HELLO. BMI would resolve host names with a query to the network,
+ * so only numeric addresses are passed to BMI.
  */
 static int32_t check_name(const char *name)
 {
@@ -138,7 +138,7 @@ static int32_t check_name(const char *name)
     return ret;
 }
 
-/* Whether that frame begins with the HELLO of the peer of that name. */
+/* True if the frame begins with the HELLO of a peer of that name. */
 static bool is_hello_of(const struct BMI_unexpected_info *info, const char *name)
 {
     const size_t offset = sizeof(struct wire_header) + sizeof(struct wire_record);
@@ -154,7 +154,7 @@ static bool is_hello_of(const struct BMI_unexpected_info *info, const char *name
            memcmp((const uint8_t *) info->buffer + offset + sizeof(hello), name, length) == 0;
 }
 
-/* What follows "://", or all when that is not there; NULL when what precedes it is not ours. */
+/* The part after "://", or all of it without "://". NULL when the prefix is another plugin's. */
 static const char *address_of_string(const char *string)
 {
     static const char *const prefixes[] = {BMI_NA_NAME "+" BMI_NA_PREFIX, BMI_NA_PREFIX};

@@ -3,7 +3,7 @@
 
 #include "bmi_na.h"
 
-/* Bytes of a piece of a put or get. Both sides have the same. */
+/* Bytes of a piece of a put or get. Must be the same on both sides. */
 #define PIECE_SIZE (UINT32_C(512) << 10)
 #define WINDOW     4u
 
@@ -45,7 +45,7 @@ int32_t bmi_na_initialize(const struct na_plugin_init *init, struct na_host_clas
         return NA_PLUGIN_NOMEM;
     na_class->wait_fd = -1;
     kit_list_init(&na_class->peers);
-    kit_list_init(&na_class->held);
+    kit_list_init(&na_class->received);
     kit_list_init(&na_class->sinks);
     ret = class_open(na_class, init, info);
     if (ret != NA_PLUGIN_SUCCESS) {
@@ -56,7 +56,7 @@ int32_t bmi_na_initialize(const struct na_plugin_init *init, struct na_host_clas
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Pieces and frames are BMI's as long as it is open. */
+/* BMI is closed first, because it uses the memory of pieces and frames while it is open. */
 int32_t bmi_na_finalize(struct na_plugin_class *na_class)
 {
     if (na_class == NULL)
@@ -69,7 +69,7 @@ int32_t bmi_na_finalize(struct na_plugin_class *na_class)
     library_close(&na_class->library);
     kit_remote_close(&na_class->base);
     kit_endpoint_close(&na_class->base);
-    bmi_na_held_free(na_class);
+    bmi_na_received_free(na_class);
     bmi_na_sinks_free(na_class);
     kit_host->mem_free(na_class);
     return NA_PLUGIN_SUCCESS;
@@ -106,12 +106,12 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     info->capabilities |= NA_PLUGIN_CAP_RMA;
-    info->max_rma_size = 0; /* large ones go in pieces */
+    info->max_rma_size = 0; /* no limit: large transfers are sent in pieces */
     BMI_NA_LOG_INFO("%s BMI at %s, frames of %d bytes", library_name, na_class->name, frame);
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Also who only calls others listens: its name is how BMI finds its connection for the answers. */
+/* Every endpoint listens: BMI finds the connection for answers by the name of the listener. */
 static int32_t class_listen(struct na_plugin_class *na_class, const struct na_plugin_init *init)
 {
     char reason[KIT_LOCATION_REASON_MAX] = "";
@@ -134,7 +134,7 @@ static int32_t class_listen(struct na_plugin_class *na_class, const struct na_pl
     return ret;
 }
 
-/* BMI wants an address to be asked by: our own does. 0: it does not say. */
+/* Returns BMI's largest unexpected message, or 0. BMI_get_info() needs an address: our own. */
 static int class_frame_max(const struct na_plugin_class *na_class)
 {
     char name[KIT_NAME_MAX + sizeof(BMI_NA_PREFIX)];

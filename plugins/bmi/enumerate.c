@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What can be opened: TCP, everywhere. */
+/* The offers of the plugin: TCP, on every machine. */
 
 #include "bmi_na.h"
 
 #include <string.h>
 
-/* Behind what goes over TCP without emulating put and get. */
+/* Lower than plugins with TCP that need not emulate put and get. */
 #define BMI_NA_PRIORITY 10
 
 int32_t bmi_na_enumerate(const char *protocol, na_plugin_offer_fn report, void *arg)

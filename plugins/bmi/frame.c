@@ -6,14 +6,14 @@
 /* Frames taken in one poll. */
 #define FRAMES 16
 
-/* Frames that the message layer holds: beyond them BMI has to, within its own bounds. */
-#define HELD_MAX 1024u
+/* Received frames that the message layer may hold. More stay in BMI, within its own limits. */
+#define RECEIVED_MAX 1024u
 
 static void frame_take(struct na_plugin_class *na_class, const struct BMI_unexpected_info *info);
 
 /*
- * One that cannot leave at once goes on by itself, where BMI can do that, and counts as sent: what
- * is posted behind it waits here, where it can be cancelled.
+ * A frame that does not leave at once is sent by BMI from a copy, where BMI can do that, and counts
+ * as sent. The frames behind it wait in the kit, where they can be cancelled.
  */
 int32_t bmi_na_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
 {
@@ -28,7 +28,7 @@ int32_t bmi_na_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame
     priv->request.kind = REQUEST_FRAME;
     priv->frame = frame;
     if (frame->is_hello && frame->peer->phase == KIT_PEER_HELLO_SENT)
-        library_dial(peer->address); /* we call, and do not answer */
+        library_dial(peer->address); /* a HELLO of our own, not an answer */
     ret = library_may_send(peer->address);
     if (ret == 0)
         return NA_PLUGIN_AGAIN;
@@ -61,25 +61,25 @@ void bmi_na_frame_done(struct na_plugin_class *na_class, struct bmi_na_frame *fr
 void bmi_na_frame_release(struct kit_endpoint *endpoint, void *cookie)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
-    struct bmi_na_held *held = cookie;
+    struct bmi_na_received *received = cookie;
 
     library_use(&na_class->library);
-    (void) BMI_unexpected_free(held->address, held->buffer);
-    kit_list_remove(&held->link);
-    na_class->held_count--;
-    kit_host->mem_free(held);
+    (void) BMI_unexpected_free(received->address, received->buffer);
+    kit_list_remove(&received->link);
+    na_class->received_count--;
+    kit_host->mem_free(received);
 }
 
-/* BMI is closed, and the message layer does not look at them any more. */
-void bmi_na_held_free(struct na_plugin_class *na_class)
+/* Called when BMI and the message layer are closed. */
+void bmi_na_received_free(struct na_plugin_class *na_class)
 {
-    while (!kit_list_empty(&na_class->held)) {
-        struct kit_link *link = na_class->held.next;
+    while (!kit_list_empty(&na_class->received)) {
+        struct kit_link *link = na_class->received.next;
 
         kit_list_remove(link);
-        kit_host->mem_free(kit_container(link, struct bmi_na_held, link));
+        kit_host->mem_free(kit_container(link, struct bmi_na_received, link));
     }
-    kit_host->mem_free(na_class->held_spare);
+    kit_host->mem_free(na_class->received_spare);
 }
 
 void bmi_na_frames_take(struct na_plugin_class *na_class)
@@ -88,7 +88,7 @@ void bmi_na_frames_take(struct na_plugin_class *na_class)
     int count = 0;
     int ret;
 
-    if (na_class->held_count >= HELD_MAX)
+    if (na_class->received_count >= RECEIVED_MAX)
         return;
     ret = BMI_testunexpected(FRAMES, &count, infos, library_test_ms);
     if (ret < 0)
@@ -100,37 +100,37 @@ void bmi_na_frames_take(struct na_plugin_class *na_class)
         }
         if (infos[i].buffer != NULL)
             (void) BMI_unexpected_free(infos[i].addr, infos[i].buffer);
-        bmi_na_peer_broken(na_class, infos[i].addr, infos[i].error_code);
+        bmi_na_peer_lost(na_class, infos[i].addr, infos[i].error_code);
     }
 }
 
 static void frame_take(struct na_plugin_class *na_class, const struct BMI_unexpected_info *info)
 {
-    struct bmi_na_held *held;
+    struct bmi_na_received *received;
     bool is_taken;
 
-    /* One more than the message layer may hold; it takes nearly all of them at once. */
-    held = na_class->held_spare;
-    if (held == NULL)
-        held = kit_host->mem_alloc(sizeof(*held), 0);
-    na_class->held_spare = NULL;
-    if (held == NULL) {
+    /* The spare saves an allocation for each frame that the kit does not keep, which most are. */
+    received = na_class->received_spare;
+    if (received == NULL)
+        received = kit_host->mem_alloc(sizeof(*received), 0);
+    na_class->received_spare = NULL;
+    if (received == NULL) {
         BMI_NA_LOG_ERROR("no memory to take a frame: its messages are lost");
         (void) BMI_unexpected_free(info->addr, info->buffer);
         return;
     }
-    held->address = info->addr;
-    held->buffer = info->buffer;
+    received->address = info->addr;
+    received->buffer = info->buffer;
     na_class->source = info;
-    is_taken =
-        kit_msg_frame_received(&na_class->base, info->buffer, (uint64_t) info->size, NULL, held);
+    is_taken = kit_msg_frame_received(&na_class->base, info->buffer, (uint64_t) info->size, NULL,
+                                      received);
     na_class->source = NULL;
     if (!is_taken) {
-        kit_list_append(&na_class->held, &held->link);
-        na_class->held_count++;
+        kit_list_append(&na_class->received, &received->link);
+        na_class->received_count++;
         return;
     }
-    na_class->held_spare = held;
+    na_class->received_spare = received;
     library_use(&na_class->library);
     (void) BMI_unexpected_free(info->addr, info->buffer);
 }

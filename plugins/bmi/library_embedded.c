@@ -30,7 +30,7 @@ int32_t library_open(struct library *library, struct sockaddr_storage *place)
     }
     library->is_open = true;
     (void) BMI_set_info(0, BMI_CLASSES, &classes);
-    /* A piece is sent after its receive was posted: another one is of a transfer that is over. */
+    /* Receives are posted before their pieces are sent, so others belong to ended transfers. */
     (void) BMI_set_info(0, BMI_DROP_UNWANTED, &drops);
     ret = BMI_get_info(0, BMI_TCP_GET_PORT, &port);
     if (ret != 0)

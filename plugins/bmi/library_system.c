@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A BMI that is installed. It is one for the process, gives no descriptor to wait on, so that the
- * core polls and backs off, and ends an operation that moves data by closing the connection.
+ * An installed BMI. A process can open it once. It has no descriptor to wait on, so the core polls
+ * and backs off, and it cancels an operation that moves data by closing the connection.
  */
 
 #include "bmi_na.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Attempts with a port that was free a moment before. */
+/* Attempts to listen at a port that was free a moment before. */
 #define LIBRARY_ATTEMPTS 16
 
 static int32_t library_start(const struct sockaddr_storage *place, bool is_last);
@@ -62,7 +62,7 @@ int32_t library_open(struct library *library, struct sockaddr_storage *place)
     return ret;
 }
 
-/* BMI_initialize() after it would look things up in a table that BMI_finalize() has freed. */
+/* A later BMI_initialize() would use a table that BMI_finalize() has freed. */
 void library_close(struct library *library)
 {
     if (!library->is_open)
@@ -132,7 +132,7 @@ static int32_t library_start(const struct sockaddr_storage *place, bool is_last)
     (void) snprintf(name, sizeof(name), BMI_NA_PREFIX "%s", host);
     ret = BMI_initialize("bmi_tcp", name, BMI_INIT_SERVER | BMI_TCP_BIND_SPECIFIC);
     if (ret >= 0) {
-        kit_process_ignore_sigpipe(); /* it writes to sockets of the dead */
+        kit_process_ignore_sigpipe(); /* BMI writes to sockets that the peer has closed */
         return NA_PLUGIN_SUCCESS;
     }
     if (is_last)
@@ -140,7 +140,7 @@ static int32_t library_start(const struct sockaddr_storage *place, bool is_last)
     return bmi_na_status(ret);
 }
 
-/* BMI names itself by the port that it is told, so 0 does not do. */
+/* BMI's own name contains the port that it is given, so port 0 cannot be left to the system. */
 static int32_t library_find_port(struct sockaddr_storage *place)
 {
     struct sockaddr_storage bound = *place;

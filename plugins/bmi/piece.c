@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pieces of puts and gets: expected messages from and to the user's memory. One whose transfer is
- * over goes on without the memory, where BMI can do that; otherwise its receive is cancelled and
- * posted again with other memory, because its message may be on the way.
+ * Pieces of puts and gets: expected messages from and to the user's memory. When a transfer ends
+ * early, its pieces go on without the memory, if BMI can do that; if not, a receive is cancelled
+ * and posted again with other memory, because its message may be on the way.
  */
 
 #include "bmi_na.h"
@@ -13,7 +13,7 @@ static bool piece_cancel(void *owner, struct kit_rma_piece *piece);
 static void piece_withdraw(void *owner, struct kit_rma_piece *piece);
 static int32_t piece_posted(struct na_plugin_class *na_class, struct bmi_na_piece *priv, int ret,
                             uint64_t size);
-static void piece_swallow(struct na_plugin_class *na_class, struct bmi_na_piece *priv);
+static void piece_discard(struct na_plugin_class *na_class, struct bmi_na_piece *priv);
 
 const struct kit_rma_ops bmi_na_rma_ops = {
     .control_send = kit_remote_control_send,
@@ -26,7 +26,7 @@ const struct kit_rma_ops bmi_na_rma_ops = {
     .peer_release = kit_msg_peer_release,
 };
 
-/* BMI is done with it. */
+/* Called when BMI has completed the piece. */
 void bmi_na_piece_done(struct na_plugin_class *na_class, struct bmi_na_piece *priv, int error,
                        uint64_t size)
 {
@@ -34,7 +34,7 @@ void bmi_na_piece_done(struct na_plugin_class *na_class, struct bmi_na_piece *pr
         priv->is_leaving = false;
         kit_rma_piece_released(na_class->base.rma, priv->piece);
         if (!priv->is_withdrawn) {
-            piece_swallow(na_class, priv);
+            piece_discard(na_class, priv);
             return;
         }
     }
@@ -48,7 +48,7 @@ void bmi_na_piece_done(struct na_plugin_class *na_class, struct bmi_na_piece *pr
                        error == 0 ? NA_PLUGIN_SUCCESS : bmi_na_status(error), size);
 }
 
-/* BMI is closed. */
+/* Called when BMI is closed. */
 void bmi_na_sinks_free(struct na_plugin_class *na_class)
 {
     while (!kit_list_empty(&na_class->sinks)) {
@@ -142,8 +142,8 @@ static int32_t piece_posted(struct na_plugin_class *na_class, struct bmi_na_piec
     return NA_PLUGIN_SUCCESS;
 }
 
-/* The message may still come. */
-static void piece_swallow(struct na_plugin_class *na_class, struct bmi_na_piece *priv)
+/* Posts the receive again, to memory of its own: the message may still arrive. */
+static void piece_discard(struct na_plugin_class *na_class, struct bmi_na_piece *priv)
 {
     struct kit_rma_piece *piece = priv->piece;
     bmi_size_t size = 0;

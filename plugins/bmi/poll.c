@@ -5,10 +5,10 @@
 
 #define COMPLETIONS 16
 
-/* Polls between two looks at the clock. */
+/* Polls between two reads of the clock. */
 #define POLLS_A_CLOCK 1024u
 
-/* How long a sleep may last while transfers may have to be abandoned. */
+/* Longest sleep while transfers are active, which may time out. */
 #define SLEEP_MS 1000
 
 static void completions_take(struct na_plugin_class *na_class);
@@ -51,8 +51,8 @@ bool bmi_na_try_wait(struct kit_endpoint *endpoint)
 }
 
 /*
- * What is done with one may post others, complete them at once, or cancel what comes after it here.
- * BMI knows none of their ids any more, and one that is installed does not survive to be asked.
+ * Handling a completion may post operations, or cancel ones that complete later in this loop. Their
+ * ids are not valid any more, and an installed BMI crashes on them, so is_posted is cleared first.
  */
 static void completions_take(struct na_plugin_class *na_class)
 {

@@ -26,12 +26,12 @@ static const struct {
     {BMI_EACCES, NA_PLUGIN_ACCESS, "the system does not allow it"},
     {BMI_ECONNRESET, NA_PLUGIN_HOSTUNREACH, "the connection was reset"},
     {BMI_ECANCEL, NA_PLUGIN_CANCELED, "it was cancelled"},
-#ifdef BMI_EEXIST /* from an installed BMI, of what waits for a connection that is broken */
+#ifdef BMI_EEXIST /* an installed BMI's, for operations on a broken connection */
     {BMI_EEXIST, NA_PLUGIN_HOSTUNREACH, "the connection broke"},
 #endif
 };
 
-/* Of a negative code, as BMI returns it. */
+/* `error` is negative, as BMI returns it. */
 int32_t bmi_na_status(int error)
 {
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)

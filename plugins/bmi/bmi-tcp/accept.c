@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Listening and accepting, and connections that say nothing. */
+/* Listening and accepting; silent connections, on which no message has begun. */
 
 #include "tcp.h"
 
@@ -24,7 +24,7 @@ static bool silent_make_room(struct tcp_instance *instance);
 static uint32_t silent_limit(void);
 static uint64_t clock_ms(void);
 
-/* Writes the name with the port that we got. Negative errors are BMI's. */
+/* Listens, and writes the name with the actual port to `own_name`. Returns 0 or BMI's error. */
 int tcp_listen(struct tcp_instance *instance, const char *name, char *own_name)
 {
     struct sockaddr_storage place;
@@ -45,7 +45,7 @@ int tcp_listen(struct tcp_instance *instance, const char *name, char *own_name)
     instance->listen_fd = socket(place.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (instance->listen_fd < 0)
         return tcp_error(errno);
-    /* A predecessor's closed connections do not keep the port. */
+    /* Closed connections of a process that had the port before do not block it. */
     (void) setsockopt(instance->listen_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     if (bind(instance->listen_fd, (const struct sockaddr *) &place, size) != 0 ||
         listen(instance->listen_fd, BACKLOG) != 0 ||
@@ -81,7 +81,7 @@ void tcp_accept(struct tcp_instance *instance)
     }
 }
 
-/* Those that were accepted long ago, and have begun no message since. */
+/* Closes connections that have been silent for too long. */
 void tcp_silent_expire(struct tcp_instance *instance)
 {
     uint64_t now = clock_ms();
@@ -103,8 +103,8 @@ static void silent_add(struct tcp_connection *connection)
 }
 
 /*
- * Whether one more is accepted now. When there are as many as there may be the oldest goes, if it
- * had time enough: peers introduce themselves at once. Others wait in the system's queue.
+ * True if a connection may be accepted. At the limit the oldest silent connection is closed first,
+ * unless it is young: peers send a HELLO at once. Until then new ones wait in the system's backlog.
  */
 static bool silent_has_place(struct tcp_instance *instance)
 {
@@ -112,7 +112,7 @@ static bool silent_has_place(struct tcp_instance *instance)
 
     if (instance->silent_count < silent_limit())
         return true;
-    if (poll(&listener, 1, 0) != 1) /* nobody comes */
+    if (poll(&listener, 1, 0) != 1) /* no connection waits */
         return false;
     if (!instance->is_silent_told)
         tcp_log(instance, 2,
@@ -131,7 +131,7 @@ static bool silent_is_oldest_young(const struct tcp_instance *instance)
     return oldest != NULL && clock_ms() - oldest->since < TCP_SILENT_LEAST_MS;
 }
 
-/* False when there is none to close. What one has said by now was perhaps not read yet. */
+/* Closes the oldest, after a last read of it. False when there is no silent connection. */
 static bool silent_make_room(struct tcp_instance *instance)
 {
     struct tcp_connection *connection;
@@ -140,7 +140,7 @@ static bool silent_make_room(struct tcp_instance *instance)
         (void) tcp_read(connection);
         if (connection->fd >= 0 && !connection->is_silent)
             continue;
-        tcp_connection_break(connection, -BMI_ETIMEDOUT);
+        tcp_connection_abort(connection, -BMI_ETIMEDOUT);
         return true;
     }
     return false;
@@ -167,7 +167,7 @@ static uint64_t clock_ms(void)
     return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
 }
 
-/* There are no descriptors: who knocks is told so by a connection that ends at once. */
+/* Without descriptors, the spare one is used to accept a connection and close it at once. */
 static void accept_refuse(struct tcp_instance *instance)
 {
     int fd;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses: the peers that were looked up, or that connected. A listener is known by the hash of
- * its name, which its messages carry, so that its connection to us serves both directions.
+ * Addresses: peers that were looked up, or that connected. Messages carry the hash of the name at
+ * which their sender listens, so that its connection to us serves both directions.
  */
 
 #include "tcp.h"
@@ -87,7 +87,7 @@ struct tcp_address *tcp_address_create(struct tcp_instance *instance, uint32_t h
     return address;
 }
 
-/* Its connection broke: what waits for it ends. `error` is negative. */
+/* Fails the operations of an address whose connection broke. `error` is negative. */
 void tcp_address_fail(struct tcp_address *address, int error)
 {
     address_operations_fail(&address->sends, error);
@@ -106,7 +106,7 @@ void tcp_address_keep(struct tcp_address *address)
     address->instance->dropped_count--;
 }
 
-/* Frees it if nothing needs it any more. */
+/* Frees the address if it is not needed any more. */
 void tcp_address_release(struct tcp_address *address)
 {
     if (address->references != 0 || address->is_looked_up || address->notice != NULL ||
@@ -115,7 +115,7 @@ void tcp_address_release(struct tcp_address *address)
     tcp_address_destroy(address);
 }
 
-/* Its connections and operations are gone. */
+/* The address must have no connections and operations. */
 void tcp_address_destroy(struct tcp_address *address)
 {
     struct tcp_instance *instance = address->instance;

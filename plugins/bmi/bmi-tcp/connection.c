@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections: connecting, whose they are, and their end. */
+/* Connections: connecting, binding to an address, ending. */
 
 #include "tcp.h"
 
@@ -10,11 +10,11 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define KEEP_IDLE    30 /* seconds after which a silent host is asked whether it is there */
+#define KEEP_IDLE    30 /* seconds of silence until TCP probes the host */
 #define KEEP_BETWEEN 10
 #define KEEP_TIMES   3
 
-/* Addresses without references whose connections are kept, for that they may be needed again. */
+/* Addresses without references whose connections stay open, as they may be looked up again. */
 #define DROPPED_MAX 64u
 
 static void silent_remove(struct tcp_connection *connection);
@@ -51,8 +51,8 @@ int tcp_connect(struct tcp_address *address)
 }
 
 /*
- * What leaves from now on goes to the address's place: that a connection to us is from there its
- * other end alone says. What is under way on such a one fails with it.
+ * Messages to the address are from now on sent by a connection to its place, not by one that a peer
+ * made and said to be from there. Sends queued for such a connection fail with it.
  */
 void tcp_address_dial(struct tcp_address *address)
 {
@@ -63,7 +63,7 @@ void tcp_address_dial(struct tcp_address *address)
         if (TAILQ_EMPTY(&address->sends))
             address->sender = NULL;
         else
-            tcp_connection_break(address->sender, -BMI_ECANCEL);
+            tcp_connection_abort(address->sender, -BMI_ECANCEL);
     }
     address->references--;
 }
@@ -85,7 +85,7 @@ void tcp_socket_prepare(const struct tcp_instance *instance, int fd)
                           sizeof(instance->receive_buffer));
 }
 
-/* NULL without memory; the socket is closed then. */
+/* Returns NULL without memory, and closes the socket then. */
 struct tcp_connection *tcp_connection_create(struct tcp_instance *instance, int fd, uint32_t events)
 {
     struct tcp_connection *connection = calloc(1, sizeof(*connection));
@@ -105,8 +105,8 @@ struct tcp_connection *tcp_connection_create(struct tcp_instance *instance, int 
 }
 
 /*
- * The first message tells whose connection it is. False: the connection is broken, or has to wait
- * for what older connections of the same peer still have, their end included.
+ * Binds the connection to the address that its first message names. False when that fails. If the
+ * peer has older connections, `is_behind` is set: their messages and their end come first.
  */
 bool tcp_connection_bind(struct tcp_connection *connection, uint32_t hash)
 {
@@ -118,7 +118,7 @@ bool tcp_connection_bind(struct tcp_connection *connection, uint32_t hash)
     if (address == NULL)
         address = tcp_address_create(instance, hash);
     if (address == NULL) {
-        tcp_connection_break(connection, -BMI_ENOMEM);
+        tcp_connection_abort(connection, -BMI_ENOMEM);
         return false;
     }
     silent_remove(connection);
@@ -143,16 +143,16 @@ void tcp_connection_watch(struct tcp_connection *connection, uint32_t events)
 }
 
 /*
- * Closes it. What was under way on it fails with the error, which is negative; if the peer was
- * heard or talked to through it, so does everything that waits for the peer.
+ * Closes the connection. Messages under way on it fail with the error, which is negative. If the
+ * connection was used in either direction, all operations with its address fail, too.
  */
-void tcp_connection_break(struct tcp_connection *connection, int error)
+void tcp_connection_abort(struct tcp_connection *connection, int error)
 {
     struct tcp_instance *instance = connection->instance;
 
     if (connection->fd < 0)
         return;
-    /* A child that was forked may have the socket, too. */
+    /* Closing does not remove the socket from epoll if a forked child has it, too. */
     (void) epoll_ctl(instance->epoll_fd, EPOLL_CTL_DEL, connection->fd, NULL);
     (void) close(connection->fd);
     connection->fd = -1;
@@ -177,16 +177,16 @@ void tcp_connection_break(struct tcp_connection *connection, int error)
         connection_leave(connection, error);
 }
 
-/* The last reference went: nobody is told of its end. Of many the oldest are disconnected. */
+/* Called when the last reference is dropped. Beyond DROPPED_MAX, the oldest is disconnected. */
 void tcp_address_drop(struct tcp_address *address)
 {
     struct tcp_instance *instance = address->instance;
 
     address->is_looked_up = false;
-    /* What becomes of an attempt is nobody's business any more, nor of who comes next. */
+    /* The result of connecting must not be reported, nor fail operations of a later lookup. */
     address->references++;
     if (address->sender != NULL && address->sender->is_connecting)
-        tcp_connection_break(address->sender, -BMI_ECANCEL);
+        tcp_connection_abort(address->sender, -BMI_ECANCEL);
     address->references--;
     tcp_notice_drop(address);
     if (address->is_dropped)
@@ -200,12 +200,12 @@ void tcp_address_drop(struct tcp_address *address)
     tcp_address_disconnect(address);
 }
 
-/* Without a notice, and released: the caller has a reference if it goes on with the address. */
+/* Disconnects without a notice, and releases the address: a caller needs a reference to go on. */
 void tcp_address_disconnect(struct tcp_address *address)
 {
     address->references++;
     while (!TAILQ_EMPTY(&address->connections))
-        tcp_connection_break(TAILQ_FIRST(&address->connections), -BMI_ECANCEL);
+        tcp_connection_abort(TAILQ_FIRST(&address->connections), -BMI_ECANCEL);
     address->references--;
     tcp_notice_drop(address);
     tcp_address_release(address);
@@ -244,10 +244,10 @@ static void connection_leave(struct tcp_connection *connection, int error)
     if (was_sender || connection->is_heard || TAILQ_EMPTY(&address->connections)) {
         struct tcp_connection *other;
 
-        /* Nothing can follow the half of a message that is abandoned. */
+        /* The sending connection is useless after a message that was sent in part and failed. */
         address->references++;
         if (!was_sender && first != NULL && first->state == TCP_MOVING)
-            tcp_connection_break(address->sender, error);
+            tcp_connection_abort(address->sender, error);
         address->references--;
         TAILQ_FOREACH (other, &address->connections, address_link)
             address->sender = other; /* the newest */

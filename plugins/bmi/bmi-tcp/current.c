@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The instance that calls are about, its log, and errors. */
+/* The current instance of a thread, the log, and error codes. */
 
 #include "tcp.h"
 
@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The one of programs that know BMI only. */
-static struct tcp_instance the_instance;
+/* For programs that do not use the extensions. */
+static struct tcp_instance default_instance;
 static _Thread_local struct tcp_instance *current_instance;
 
 struct BMI_instance *BMI_instance_create(BMI_log_fn log)
@@ -37,7 +37,7 @@ struct tcp_instance *tcp_current(void)
 {
     struct tcp_instance *instance = current_instance;
 
-    return tcp_likely(instance != NULL) ? instance : &the_instance;
+    return tcp_likely(instance != NULL) ? instance : &default_instance;
 }
 
 void tcp_log(const struct tcp_instance *instance, int level, const char *format, ...)
@@ -53,7 +53,7 @@ void tcp_log(const struct tcp_instance *instance, int level, const char *format,
     instance->log(level, text);
 }
 
-/* The negative number of BMI for one of errno. */
+/* Returns BMI's negative error for one of errno. */
 int tcp_error(int error)
 {
     static const struct {

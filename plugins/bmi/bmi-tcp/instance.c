@@ -12,15 +12,15 @@
 
 #define EVENTS 64
 
-/* A connection that was the only one to bring something so often is read for so many polls before
- * epoll is asked about the others. */
+/* When only one connection was readable for HOT_STREAK times, it is read without epoll for up to
+ * HOT_POLLS polls. */
 #define HOT_STREAK 4u
 #define HOT_POLLS  16u
 
-/* How long closing waits for what was posted to leave, about. */
+/* How long closing waits for posted messages to be sent, roughly. */
 #define FLUSH_MS 200
 
-/* Progress that the resumed connections may need. */
+/* Connections resumed in one progress. */
 #define RESUMES 64
 
 static int instance_open(struct tcp_instance *instance, const char *listen_addr, int flags);
@@ -84,9 +84,7 @@ void BMI_close_context(bmi_context_id context_id)
         instance->contexts[context_id] = false;
 }
 
-/*
- * Accepting comes last: what the old connection of a peer brings precedes its new one.
- */
+/* Accepts last, because messages on an old connection of a peer precede those on its new one. */
 int BMI_progress(int max_idle_time_ms)
 {
     struct tcp_instance *instance = tcp_current();
@@ -124,8 +122,8 @@ int BMI_progress(int max_idle_time_ms)
 }
 
 /*
- * True when this was enough progress: the answer that a caller polls for comes from where the last
- * one came from.
+ * Reads the hot connection without asking epoll: the answer that a caller polls for mostly comes
+ * from where the last one came from. False when the other connections have to be polled.
  */
 static bool hot_read(struct tcp_instance *instance)
 {
@@ -150,7 +148,7 @@ int BMI_may_wait(void)
 {
     struct tcp_instance *instance = tcp_current();
 
-    instance->hot_polls = HOT_POLLS; /* whatever wakes the caller is asked for then */
+    instance->hot_polls = HOT_POLLS; /* the next progress asks epoll */
     if (!TAILQ_EMPTY(&instance->resume) || !TAILQ_EMPTY(&instance->unexpected))
         return 0;
     for (int i = 0; i < TCP_CONTEXTS; i++)
@@ -261,7 +259,7 @@ static int instance_open(struct tcp_instance *instance, const char *listen_addr,
     return 0;
 }
 
-/* On connections that exist. */
+/* True if a connection that is made has queued sends. */
 static bool instance_has_sends(const struct tcp_instance *instance)
 {
     const struct tcp_connection *connection;
@@ -273,7 +271,7 @@ static bool instance_has_sends(const struct tcp_instance *instance)
     return false;
 }
 
-/* Unread input would make the system throw away what has not been sent. */
+/* Reads all input first: closing a socket with unread input discards its unsent data. */
 static void instance_close(struct tcp_instance *instance)
 {
     struct tcp_connection *connection;
@@ -282,7 +280,7 @@ static void instance_close(struct tcp_instance *instance)
         while (recv(connection->fd, instance->input, TCP_INPUT_SIZE, MSG_DONTWAIT) > 0)
             continue;
     while (!TAILQ_EMPTY(&instance->connections))
-        tcp_connection_break(TAILQ_FIRST(&instance->connections), -BMI_ECANCEL);
+        tcp_connection_abort(TAILQ_FIRST(&instance->connections), -BMI_ECANCEL);
     tcp_connections_free(&instance->closed);
     for (uint32_t i = 0; i < TCP_BUCKETS; i++) {
         struct tcp_address *address;
@@ -353,7 +351,7 @@ static void connection_event(struct tcp_connection *connection, uint32_t events)
             hot_note(connection);
             (void) tcp_read(connection);
         } else if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
-            tcp_connection_break(connection, -BMI_ECONNRESET);
+            tcp_connection_abort(connection, -BMI_ECONNRESET);
         }
     }
     if ((events & EPOLLOUT) == 0 || connection->fd < 0)
@@ -369,7 +367,7 @@ static void timer_read(const struct tcp_instance *instance)
     uint64_t value;
     ssize_t size = read(instance->timer_fd, &value, sizeof(value));
 
-    (void) size; /* it was set again meanwhile */
+    (void) size; /* nothing is read if it was set again meanwhile */
 }
 
 static int address_option(struct tcp_instance *instance, BMI_addr_t addr, int option)

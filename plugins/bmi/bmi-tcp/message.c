@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that arrived before anybody had a buffer for them, and notices among unexpected ones. */
+/* Messages that arrive without a posted receive, and notices of errors among unexpected ones. */
 
 #include "tcp.h"
 
 #include <stdlib.h>
 
-/* Freed messages that are kept for the next. */
+/* Freed messages that are kept for reuse. */
 #define FREE_MESSAGES 64u
 
-/* Room for an eager message of any size; NULL without memory. */
+/* Returns a message with room for any eager one; NULL without memory. */
 struct tcp_message *tcp_message_get(struct tcp_instance *instance, uint64_t size)
 {
     struct tcp_message *message = TAILQ_FIRST(&instance->free_messages);
@@ -46,7 +46,7 @@ void tcp_messages_free(struct tcp_messages *list)
     }
 }
 
-/* Room for it is needed from when it begins to come in. */
+/* A message counts from its first byte on, because its memory is allocated then. */
 void tcp_early_count(struct tcp_address *address)
 {
     address->early_size += TCP_MESSAGE_SIZE;
@@ -70,7 +70,7 @@ void tcp_early_free(struct tcp_address *address)
     }
 }
 
-/* It is complete. */
+/* Adds a complete message. */
 void tcp_unexpected_add(struct tcp_instance *instance, struct tcp_message *message)
 {
     message->address->unexpected++;
@@ -78,7 +78,7 @@ void tcp_unexpected_add(struct tcp_instance *instance, struct tcp_message *messa
     TAILQ_INSERT_TAIL(&instance->unexpected, message, link);
 }
 
-/* Without memory the address's operations alone say so. */
+/* Without memory for a notice, only the address's operations report the error. */
 void tcp_notice_add(struct tcp_address *address, int error)
 {
     struct tcp_message *notice = calloc(1, sizeof(*notice));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of addresses: the places that they stand for, and their hashes. */
+/* Names of addresses: resolving, formatting and hashing them. */
 
 #include "tcp.h"
 
@@ -15,7 +15,7 @@ static uint32_t word(const uint8_t *bytes, size_t size, size_t at);
 static void mix(uint32_t state[3]);
 static uint32_t finish(uint32_t state[3]);
 
-/* "tcp://host:port", also "tcp://[host]:port" for IPv6; looking up a name may take time. */
+/* Parses "tcp://host:port", for IPv6 "tcp://[host]:port". Resolving a host's name may block. */
 int tcp_place_parse(const char *name, struct sockaddr_storage *place, socklen_t *size)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
@@ -63,7 +63,7 @@ void tcp_place_format(const struct sockaddr_storage *place, char *text, size_t s
                     port);
 }
 
-/* By which listeners name themselves on the wire: Bob Jenkins' lookup3, little-endian. */
+/* The hash by which messages name their sender's listener: Bob Jenkins' lookup3, little-endian. */
 uint32_t tcp_hash(const char *name)
 {
     const uint8_t *bytes = (const uint8_t *) name;
@@ -88,7 +88,7 @@ static uint32_t rotate(uint32_t value, unsigned bits)
     return value << bits | value >> (32 - bits);
 }
 
-/* Four bytes, zeroes for those past the end. */
+/* Returns four bytes, with zeroes past the end. */
 static uint32_t word(const uint8_t *bytes, size_t size, size_t at)
 {
     uint32_t value = 0;

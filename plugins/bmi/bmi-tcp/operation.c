@@ -30,13 +30,13 @@ struct tcp_operation *tcp_operation_get(struct tcp_address *address)
     operation->error = 0;
     operation->done = 0;
     operation->copy = NULL;
-    operation->is_silent = false;
+    operation->is_unreported = false;
     operation->is_unexpected = false;
     address->operations++;
     return operation;
 }
 
-/* The caller releases the address, which stays until then. */
+/* The caller must release the operation's address afterwards. */
 void tcp_operation_put(struct tcp_operation *operation)
 {
     struct tcp_instance *instance = operation->address->instance;
@@ -48,7 +48,7 @@ void tcp_operation_put(struct tcp_operation *operation)
     TAILQ_INSERT_HEAD(&instance->free_operations, operation, link);
 }
 
-/* It is in no list; the next test finds it. `error` is negative or 0. */
+/* Queues an operation, which is in no list, for the test functions. `error` is negative or 0. */
 void tcp_operation_complete(struct tcp_operation *operation, int error)
 {
     struct tcp_instance *instance = operation->address->instance;
@@ -56,7 +56,7 @@ void tcp_operation_complete(struct tcp_operation *operation, int error)
     if (operation->is_unexpected)
         operation->address->unexpected_sends--;
     operation->is_unexpected = false;
-    if (operation->is_silent) {
+    if (operation->is_unreported) {
         tcp_operation_put(operation);
         return;
     }
@@ -66,7 +66,7 @@ void tcp_operation_complete(struct tcp_operation *operation, int error)
     TAILQ_INSERT_TAIL(&instance->completed[operation->context], operation, link);
 }
 
-/* Those that completed, or are in the pool; the addresses have let go of the others. */
+/* Frees completed operations and the pool. There are no others, since all addresses have failed. */
 void tcp_operations_free(struct tcp_instance *instance)
 {
     struct tcp_operation *operation;
@@ -92,7 +92,7 @@ int BMI_cancel(bmi_op_id_t id, bmi_context_id context_id)
     if (operation == NULL || operation->state == TCP_COMPLETED)
         return 0;
     if (operation->kind == TCP_RECEIVE && operation->state == TCP_MOVING) {
-        /* The rest of the message that is coming in is thrown away. */
+        /* The rest of the message is discarded. */
         operation->connection->receive = NULL;
         operation->connection->target = NULL;
         tcp_operation_complete(operation, -BMI_ECANCEL);
@@ -132,7 +132,7 @@ int BMI_leave(bmi_op_id_t id)
         return -BMI_EINVAL;
     ret = send_copy(operation);
     if (ret == 0)
-        operation->is_silent = true;
+        operation->is_unreported = true;
     return ret;
 }
 
@@ -148,7 +148,7 @@ static int send_copy(struct tcp_operation *operation)
     return 0;
 }
 
-/* The rest of what began to leave goes on without anybody; the operation itself is over. */
+/* Cancels a send of which a part was written: another operation, unreported, writes the rest. */
 static int send_split(struct tcp_operation *operation)
 {
     struct tcp_operations *sends = &operation->address->sends;
@@ -162,7 +162,7 @@ static int send_split(struct tcp_operation *operation)
         return -BMI_ENOMEM;
     rest->kind = TCP_SEND;
     rest->state = TCP_MOVING;
-    rest->is_silent = true;
+    rest->is_unreported = true;
     rest->data = operation->data;
     rest->size = operation->size;
     rest->done = operation->done;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving: headers, and where their payload goes. Nothing in them is trusted. A message that
- * nobody waits for and that may not be buffered stalls its connection: nothing is read from it.
+ * Receiving: headers, of which every field is checked, and the place of their payload. A message
+ * without a receive that may not be buffered stalls its connection: it is not read any more.
  */
 
 #include "tcp.h"
@@ -11,10 +11,10 @@
 #include <sys/epoll.h>
 #include <sys/uio.h>
 
-/* Bytes read from one connection before the others have their turn. */
+/* Bytes read from one connection before the other connections are read. */
 #define READ_TURN (UINT64_C(4) << 20)
 
-/* A payload of which this much is missing is read to where it belongs, past our buffer. */
+/* If this much of a payload is missing, it is read to its target without our buffer. */
 #define READ_DIRECT 4096u
 
 static void connection_precede(struct tcp_connection *connection);
@@ -50,7 +50,7 @@ int BMI_post_recv(bmi_op_id_t *id, BMI_addr_t src, void *buffer, bmi_size_t expe
         return -BMI_EINVAL;
     if (address->place_size == 0 && TAILQ_EMPTY(&address->connections) &&
         TAILQ_EMPTY(&address->early))
-        return -BMI_EPIPE; /* who connected to us does not come back */
+        return -BMI_EPIPE; /* we cannot connect to it, and it does not come back */
     operation = tcp_operation_get(address);
     if (operation == NULL)
         return -BMI_ENOMEM;
@@ -74,7 +74,7 @@ int BMI_post_recv(bmi_op_id_t *id, BMI_addr_t src, void *buffer, bmi_size_t expe
     return 0;
 }
 
-/* Reads what has come, for a while. True: that was something. */
+/* Reads up to READ_TURN bytes. True if anything was read. */
 bool tcp_read(struct tcp_connection *connection)
 {
     uint64_t total = 0;
@@ -88,7 +88,7 @@ bool tcp_read(struct tcp_connection *connection)
         if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             break;
         if (size <= 0) {
-            tcp_connection_break(connection, size == 0 ? -BMI_EPIPE : tcp_error(errno));
+            tcp_connection_abort(connection, size == 0 ? -BMI_EPIPE : tcp_error(errno));
             break;
         }
         total += (uint64_t) size;
@@ -98,7 +98,7 @@ bool tcp_read(struct tcp_connection *connection)
     return total != 0;
 }
 
-/* What it stalled for may have changed. */
+/* Goes on with a stalled connection, if its message can now be received. */
 void tcp_resume(struct tcp_connection *connection)
 {
     uint8_t *kept;
@@ -108,7 +108,7 @@ void tcp_resume(struct tcp_connection *connection)
     connection->is_to_resume = false;
     if (tcp_unlikely(connection->is_behind)) {
         connection_precede(connection);
-        if (connection->fd < 0) /* the end of one of these was its own */
+        if (connection->fd < 0) /* the end of an older connection has ended this one */
             return;
     }
     kept = connection->kept;
@@ -157,8 +157,8 @@ void tcp_resume_add(struct tcp_connection *connection)
 }
 
 /*
- * Reads once and deals with it. A long payload goes to its place directly, with little behind it,
- * so that the one after it does too. `room` is set to what there was room for.
+ * Reads once, and handles the bytes. A long payload is read directly to its target, with few bytes
+ * behind it, so that the next payload is, too. `room` is set to the size of the buffers.
  */
 static ssize_t input_read(struct tcp_connection *connection, size_t *room)
 {
@@ -197,7 +197,7 @@ static ssize_t input_read(struct tcp_connection *connection, size_t *room)
     return size;
 }
 
-/* Returns how much was dealt with: not all when the connection stalls or breaks. */
+/* Returns the number of bytes handled: not all when the connection stalls or breaks. */
 static size_t input_take(struct tcp_connection *connection, const uint8_t *data, size_t size)
 {
     size_t at = 0;
@@ -227,7 +227,7 @@ static size_t input_take(struct tcp_connection *connection, const uint8_t *data,
     return at;
 }
 
-/* A header is complete. False: the connection broke, or stalls. */
+/* Handles a complete header. False: the connection broke or stalls. */
 static bool header_take(struct tcp_connection *connection)
 {
     uint32_t magic = wire_decode(connection->header, &connection->in);
@@ -239,7 +239,7 @@ static bool header_take(struct tcp_connection *connection)
                 "a connection is closed: %s (magic %u, mode %u, %llu bytes); it is not BMI that "
                 "is spoken there",
                 wrong, magic, connection->in.mode, (unsigned long long) connection->in.size);
-        tcp_connection_break(connection, -BMI_EBADMSG);
+        tcp_connection_abort(connection, -BMI_EBADMSG);
         return false;
     }
     if (tcp_unlikely(connection->address == NULL) &&
@@ -256,7 +256,7 @@ static bool header_take(struct tcp_connection *connection)
     return true;
 }
 
-/* What is wrong with it, or NULL. */
+/* Returns what is wrong with the header, or NULL. */
 static const char *header_check(const struct wire_header *header, uint32_t magic)
 {
     if (magic != WIRE_MAGIC)
@@ -272,7 +272,7 @@ static const char *header_check(const struct wire_header *header, uint32_t magic
     }
 }
 
-/* Decides where the payload goes, or stalls. */
+/* Chooses the target of the payload, or stalls the connection. */
 static void payload_place(struct tcp_connection *connection)
 {
     struct tcp_address *address = connection->address;
@@ -293,7 +293,7 @@ static void payload_place(struct tcp_connection *connection)
                connection->instance->early_size < TCP_EARLY_ALL) {
         connection->message = tcp_message_get(connection->instance, connection->in.size);
         if (connection->message == NULL) {
-            tcp_connection_break(connection, -BMI_ENOMEM);
+            tcp_connection_abort(connection, -BMI_ENOMEM);
             return;
         }
         tcp_early_count(address);
@@ -317,7 +317,7 @@ static void unexpected_place(struct tcp_connection *connection)
     if (tcp_unlikely(connection->in.class >= instance->classes)) {
         if (connection->in.size == 0)
             payload_end(connection);
-        return; /* nobody will ask for it */
+        return; /* discarded: no test function asks for the class */
     }
     if (tcp_unlikely(instance->unexpected_size >= limit)) {
         instance->is_full = true;
@@ -326,7 +326,7 @@ static void unexpected_place(struct tcp_connection *connection)
     }
     connection->message = tcp_message_get(instance, connection->in.size);
     if (tcp_unlikely(connection->message == NULL)) {
-        tcp_connection_break(connection, -BMI_ENOMEM);
+        tcp_connection_abort(connection, -BMI_ENOMEM);
         return;
     }
     connection->message->tag = connection->in.tag;
@@ -362,12 +362,12 @@ static void connection_stall(struct tcp_connection *connection)
     tcp_connection_watch(connection, connection->events & ~(uint32_t) EPOLLIN);
 }
 
-/* For when the connection goes on. */
+/* Copies bytes behind the stalling message, until the connection is resumed. */
 static void input_keep(struct tcp_connection *connection, const uint8_t *data, size_t size)
 {
     connection->kept = malloc(size);
     if (connection->kept == NULL) {
-        tcp_connection_break(connection, -BMI_ENOMEM);
+        tcp_connection_abort(connection, -BMI_ENOMEM);
         return;
     }
     memcpy(connection->kept, data, size);
@@ -384,7 +384,7 @@ static struct tcp_operation *receive_find(struct tcp_address *address, int32_t t
     return NULL;
 }
 
-/* The message that comes in goes to this receive; one that does not fit is thrown away. */
+/* Matches the message with a receive; a message that does not fit is discarded. */
 static void receive_begin(struct tcp_connection *connection, struct tcp_operation *receive)
 {
     TAILQ_REMOVE(&receive->address->receives, receive, link);
@@ -396,7 +396,7 @@ static void receive_begin(struct tcp_connection *connection, struct tcp_operatio
     connection->target = receive->error == 0 ? receive->data : NULL;
 }
 
-/* True: a message was there already, and `*ret` is what to return. */
+/* True if a message had arrived; `*ret` is the return value of BMI_post_recv(). */
 static bool receive_take_early(struct tcp_operation *receive, int *ret)
 {
     struct tcp_address *address = receive->address;
@@ -418,8 +418,8 @@ static bool receive_take_early(struct tcp_operation *receive, int *ret)
 }
 
 /*
- * True: the message is coming in, and the rest of it goes to the receive directly. One that its
- * connection stalled for is looked at again soon.
+ * True if the message is being received: its rest goes directly to the receive. A connection that
+ * is stalled by the message is resumed.
  */
 static bool receive_take_moving(struct tcp_operation *receive, int *ret)
 {
@@ -436,7 +436,7 @@ static bool receive_take_moving(struct tcp_operation *receive, int *ret)
             tcp_resume_add(connection);
             return false;
         }
-        if (message == NULL) /* it is thrown away */
+        if (message == NULL) /* it is being discarded */
             continue;
         TAILQ_INSERT_TAIL(&address->receives, receive, link);
         connection->message = NULL;

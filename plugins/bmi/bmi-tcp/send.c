@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sending: each address has one queue, of which the first message is written as far as possible. */
+/* Sending: each address has one queue, whose first message is written as far as possible. */
 
 #include "tcp.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
 
-/* Bytes of a message, header included, that is copied. */
+/* A message of up to this size, header included, is copied behind its header. */
 #define SEND_SMALL 1024u
 
 static int send_post(bmi_op_id_t *id, BMI_addr_t dest, const void *buffer, bmi_size_t size,
@@ -63,7 +63,7 @@ int BMI_may_send(BMI_addr_t addr)
     return !address->sender->is_connecting && address->unexpected_sends == 0;
 }
 
-/* Its socket became writable. */
+/* Called when the socket becomes writable: it is connected, or that failed. */
 void tcp_connected(struct tcp_connection *connection)
 {
     socklen_t size = sizeof(int);
@@ -72,7 +72,7 @@ void tcp_connected(struct tcp_connection *connection)
     if (getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
         error = errno;
     if (error != 0) {
-        tcp_connection_break(connection, tcp_error(error));
+        tcp_connection_abort(connection, tcp_error(error));
         return;
     }
     connection->is_connecting = false;
@@ -81,7 +81,7 @@ void tcp_connected(struct tcp_connection *connection)
         tcp_flush(connection->address);
 }
 
-/* Writes what the connection takes. */
+/* Writes as much as the connection takes. */
 void tcp_flush(struct tcp_address *address)
 {
     struct tcp_connection *connection = address->sender;
@@ -91,7 +91,7 @@ void tcp_flush(struct tcp_address *address)
         int ret = send_write(operation, connection->fd);
 
         if (ret < 0) {
-            tcp_connection_break(connection, ret);
+            tcp_connection_abort(connection, ret);
             return;
         }
         if (ret == 0)
@@ -126,7 +126,6 @@ static int send_post(bmi_op_id_t *id, BMI_addr_t dest, const void *buffer, bmi_s
     operation->tag = header->tag;
     operation->user_ptr = user_ptr;
     operation->context = context_id;
-    /* Nothing writes to it. */
     operation->data = (uint8_t *) (uintptr_t) buffer;
     operation->size = (uint64_t) size;
     ret = send_start(operation, header->mode == WIRE_UNEXPECTED);
@@ -139,7 +138,7 @@ static int send_post(bmi_op_id_t *id, BMI_addr_t dest, const void *buffer, bmi_s
     return ret;
 }
 
-/* 1: it left. 0: it is queued. Otherwise it is in no list. */
+/* Returns 1 when it is sent, 0 when it is queued, or an error: it is in no list then. */
 static int send_start(struct tcp_operation *operation, bool is_unexpected)
 {
     struct tcp_address *address = operation->address;
@@ -155,7 +154,7 @@ static int send_start(struct tcp_operation *operation, bool is_unexpected)
         if (tcp_likely(ret > 0))
             return 1;
         if (ret < 0) {
-            tcp_connection_break(connection, ret);
+            tcp_connection_abort(connection, ret);
             return ret;
         }
         tcp_connection_watch(connection, (connection->is_stalled ? 0 : EPOLLIN) | EPOLLOUT);
@@ -166,7 +165,7 @@ static int send_start(struct tcp_operation *operation, bool is_unexpected)
     return 0;
 }
 
-/* In one buffer, which takes the system less time. What does not leave is tried again. */
+/* Writes from one buffer, which is faster than two. The caller writes the rest. */
 static void send_small(struct tcp_operation *operation, int fd)
 {
     uint8_t bytes[SEND_SMALL];
@@ -182,7 +181,7 @@ static void send_small(struct tcp_operation *operation, int fd)
     operation->state = TCP_MOVING;
 }
 
-/* 1: all of it was written, 0: not yet. */
+/* Returns 1 when all of it is written, 0 when not yet, or an error. */
 static int send_write(struct tcp_operation *operation, int fd)
 {
     uint64_t total = WIRE_HEADER_SIZE + operation->size;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Objects by the numbers that callers know them by; a number is not used twice soon. */
+/* Objects by the numbers given to callers; a generation keeps a number from being reused soon. */
 
 #include "tcp.h"
 
@@ -13,7 +13,7 @@ struct tcp_slot {
 
 static bool table_grow(struct tcp_table *table);
 
-/* 0 without memory. */
+/* Returns the number, or 0 without memory. */
 int64_t tcp_table_add(struct tcp_table *table, void *object)
 {
     uint32_t index = table->first_free;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the modules of this implementation share. */
+/* The declarations that the modules of this implementation share. */
 
 #ifndef BMI_TCP_H
 #define BMI_TCP_H
@@ -20,29 +20,29 @@
 
 #define TCP_BUCKETS  256u
 
-/* Bytes read from a connection at once; also for what follows a large message. */
+/* Bytes read from a connection at once, and bytes read ahead behind a large message. */
 #define TCP_INPUT_SIZE  65536u
 #define TCP_INPUT_AHEAD 4096u
 
-/* Unexpected messages that nobody took: then connections are not read, first those on which nothing
- * is waited for, at last all. */
+/* Bytes of unexpected messages not taken yet. Above the first limit connections without a posted
+ * receive are not read, above the second none. */
 #define TCP_UNEXPECTED_SOFT (UINT64_C(8) << 20)
 #define TCP_UNEXPECTED_HARD (UINT64_C(64) << 20)
 
-/* Eager messages that nobody has posted a buffer for, of one address and of all. */
+/* Bytes of eager messages without a posted receive, of one address and of all. */
 #define TCP_EARLY_MAX (UINT64_C(1) << 20)
 #define TCP_EARLY_ALL (UINT64_C(64) << 20)
 
-/* Connections on which no message has begun: as long as such a one may stay, and the share of the
- * descriptors of a process that they may have, at least a few. */
+/* Silent connections, on which no message has begun: how long one may stay open, and the share of
+ * the process's descriptors that they may have, but at least a few. */
 #define TCP_SILENT_MS    60000
 #define TCP_SILENT_SHARE 4u
 #define TCP_SILENT_LEAST 8u
 
-/* What each of them has at least. */
+/* A silent connection is open for at least this time. */
 #define TCP_SILENT_LEAST_MS 100
 
-/* Identifies an object from outside: index and generation. */
+/* Objects by the numbers given to callers, which are an index and a generation. */
 struct tcp_table {
     struct tcp_slot *slots;
     uint32_t count;
@@ -54,11 +54,11 @@ enum tcp_operation_kind {
     TCP_RECEIVE,
 };
 
-/* Where an operation is. */
+/* The list or connection that an operation is in. */
 enum tcp_operation_state {
     TCP_FREE,
-    TCP_QUEUED,    /* in its address's list, nothing moved */
-    TCP_MOVING,    /* a send: first in the list; a receive: its connection's */
+    TCP_QUEUED,    /* in its address's list, no byte was moved */
+    TCP_MOVING,    /* a send: first in the list; a receive: its connection's `receive` */
     TCP_COMPLETED, /* in its context's list */
 };
 
@@ -66,67 +66,67 @@ struct tcp_operation {
     TAILQ_ENTRY(tcp_operation) link;
     int64_t id;
     struct tcp_address *address;
-    struct tcp_connection *connection; /* of a receive that moves */
+    struct tcp_connection *connection; /* of a receive in TCP_MOVING */
     enum tcp_operation_kind kind;
     enum tcp_operation_state state;
     int32_t tag;
     int32_t error;
     void *user_ptr;
     int64_t context;
-    uint8_t *data;  /* NULL in a receive: thrown away */
-    uint64_t size;  /* a receive: room */
-    uint64_t done;  /* a send: bytes gone, header included; a receive: size of the message */
-    void *copy;     /* what data points to when it was detached */
-    bool is_silent; /* nobody is told of its end */
+    uint8_t *data;      /* NULL in a receive: the message is discarded */
+    uint64_t size;      /* of a receive: of the buffer */
+    uint64_t done;      /* a send: bytes written, header included; a receive: size of the message */
+    void *copy;         /* a copy that `data` points to, after a detach */
+    bool is_unreported; /* it has no completion */
     bool is_unexpected;
     uint8_t header[WIRE_HEADER_SIZE];
 };
 TAILQ_HEAD(tcp_operations, tcp_operation);
 
-/* A message that is not in anybody's buffer yet. */
+/* A message that was received into memory of ours. */
 struct tcp_message {
     TAILQ_ENTRY(tcp_message) link;
     struct tcp_address *address;
     int32_t tag;
     uint32_t size;
-    int32_t error; /* not 0: a notice, without room for data */
+    int32_t error; /* not 0: a notice of this error, without data */
     uint8_t class;
     uint8_t data[];
 };
 TAILQ_HEAD(tcp_messages, tcp_message);
 
-/* Memory that each takes, so that it serves any eager message. */
+/* All are allocated with the same size, so that each serves any eager message. */
 #define TCP_MESSAGE_SIZE (sizeof(struct tcp_message) + WIRE_EAGER_MAX)
 
 struct tcp_connection {
-    TAILQ_ENTRY(tcp_connection) link; /* of the instance, or those that are closed */
+    TAILQ_ENTRY(tcp_connection) link; /* in the instance's `connections` or `closed` */
     TAILQ_ENTRY(tcp_connection) address_link;
     TAILQ_ENTRY(tcp_connection) resume_link;
     TAILQ_ENTRY(tcp_connection) silent_link;
     struct tcp_instance *instance;
-    struct tcp_address *address; /* NULL: nothing came yet */
+    struct tcp_address *address; /* NULL until the first message */
     int fd;                      /* negative: closed */
-    uint32_t events;             /* what epoll tells us of */
+    uint32_t events;             /* those that epoll waits for */
     bool is_connecting;
-    bool is_dialed;    /* we made it, to the place of its address */
-    bool is_silent;    /* accepted, and no message has come */
-    uint64_t since;    /* ms: when it was accepted */
-    bool is_heard;     /* a message came */
-    bool is_stalled;   /* the message `in` waits for a receive or for room; nothing is read */
-    bool is_to_resume; /* by the next progress */
-    bool is_behind;    /* older connections of the same peer are to be read first */
+    bool is_dialed;    /* we connected it, to its address's `place` */
+    bool is_silent;    /* accepted, and no message has begun */
+    uint64_t since;    /* when it was accepted, in ms */
+    bool is_heard;     /* a message has begun */
+    bool is_stalled;   /* `in` waits for a receive or for room, so nothing is read */
+    bool is_to_resume; /* in the instance's `resume`, for the next progress */
+    bool is_behind;    /* older connections of the peer must be read first */
     bool has_header;   /* `in` is set and its payload is not complete */
 
-    /* The message that is coming in */
-    uint32_t header_size; /* bytes of the header that are here */
+    /* The message being received */
+    uint32_t header_size; /* bytes of the header received */
     uint8_t header[WIRE_HEADER_SIZE];
     struct wire_header in;
-    uint64_t received;             /* bytes of its payload */
-    uint8_t *target;               /* NULL: thrown away */
-    struct tcp_operation *receive; /* whose buffer it goes to, */
-    struct tcp_message *message;   /* or else */
+    uint64_t received;             /* bytes of the payload */
+    uint8_t *target;               /* memory for the payload; NULL: discarded */
+    struct tcp_operation *receive; /* whose buffer is `target`, or NULL */
+    struct tcp_message *message;   /* whose data is `target`, or NULL */
 
-    uint8_t *kept; /* what was read behind a message that stalls */
+    uint8_t *kept; /* bytes read behind the message that stalls the connection */
     size_t kept_size;
 };
 TAILQ_HEAD(tcp_connections, tcp_connection);
@@ -137,25 +137,23 @@ struct tcp_address {
     struct tcp_instance *instance;
     int64_t id;
     uint32_t references;
-    uint32_t hash;               /* as in messages; 0: none */
-    bool is_looked_up;           /* stays without references */
-    bool is_dropped;             /* the last reference went: nobody is told of its end */
-    bool is_failed;              /* in the list of those */
-    int32_t error;               /* if so */
-    char name[BMI_MAX_ADDR_LEN]; /* as it was looked up; or empty */
-    char peer[BMI_MAX_ADDR_LEN]; /* where it connected from; or empty */
+    uint32_t hash;               /* as in the headers of messages; 0: none */
+    bool is_looked_up;           /* it is kept without references */
+    bool is_dropped;             /* the last reference was dropped: no notice */
+    char name[BMI_MAX_ADDR_LEN]; /* as it was looked up, or empty */
+    char peer[BMI_MAX_ADDR_LEN]; /* where it connected from, or empty */
     struct sockaddr_storage place;
-    socklen_t place_size;          /* 0: we cannot connect */
-    struct tcp_connection *sender; /* the connection that messages leave by; or NULL */
+    socklen_t place_size;          /* 0: unknown, we cannot connect */
+    struct tcp_connection *sender; /* the connection used to send, or NULL */
     struct tcp_connections connections;
     struct tcp_operations sends;
     struct tcp_operations receives;
-    struct tcp_messages early; /* complete eager messages that nobody waited for */
+    struct tcp_messages early; /* complete eager messages without a receive */
     uint64_t early_size;
-    uint32_t unexpected;        /* messages of it in the instance's list */
-    struct tcp_message *notice; /* that its connection broke, in that list */
-    uint32_t operations;        /* not given back */
-    uint32_t unexpected_sends;  /* that wait */
+    uint32_t unexpected;        /* its messages in the instance's list */
+    struct tcp_message *notice; /* of a broken connection, in that list, or NULL */
+    uint32_t operations;        /* operations not freed */
+    uint32_t unexpected_sends;  /* queued ones */
 };
 TAILQ_HEAD(tcp_addresses, tcp_address);
 
@@ -163,7 +161,7 @@ struct tcp_instance {
     BMI_log_fn log;
     bool is_open;
     bool is_full;     /* connections stall because of too many unexpected messages */
-    bool is_refusing; /* there are no descriptors; said once */
+    bool is_refusing; /* there are no descriptors, which was logged */
     int flags;
     int epoll_fd;
     int listen_fd;
@@ -171,7 +169,7 @@ struct tcp_instance {
     int spare_fd; /* closed to refuse a connection when there are no descriptors */
     int port;
     uint32_t hash; /* of our own name; 0: we do not listen */
-    int classes;   /* of unexpected messages that are taken */
+    int classes;   /* classes of unexpected messages from this on are discarded */
     bool drops_unwanted;
     int send_buffer;
     int receive_buffer;
@@ -182,10 +180,10 @@ struct tcp_instance {
     struct tcp_addresses dropped;                /* the oldest first */
     uint32_t dropped_count;
     struct tcp_connections connections;
-    struct tcp_connection *hot;    /* that brought something last; or NULL */
-    uint32_t hot_streak;           /* how often in a row it did */
-    uint32_t hot_polls;            /* for which epoll was not asked */
-    struct tcp_connections closed; /* until the end of the progress */
+    struct tcp_connection *hot;    /* the last one that was readable, or NULL */
+    uint32_t hot_streak;           /* how often in a row it was */
+    uint32_t hot_polls;            /* polls in a row without epoll */
+    struct tcp_connections closed; /* freed at the end of BMI_progress() */
     struct tcp_connections resume;
     struct tcp_connections silent; /* the oldest first */
     uint32_t silent_count;
@@ -194,7 +192,7 @@ struct tcp_instance {
     struct tcp_operations completed[TCP_CONTEXTS];
     struct tcp_operations free_operations;
     struct tcp_messages unexpected;
-    struct tcp_messages taken; /* handed out, until they are freed */
+    struct tcp_messages taken; /* given to the caller, until it frees them */
     struct tcp_messages free_messages;
     uint64_t unexpected_size;
     uint64_t early_size;
@@ -235,7 +233,7 @@ struct tcp_connection *tcp_connection_create(struct tcp_instance *instance, int 
                                              uint32_t events);
 bool tcp_connection_bind(struct tcp_connection *connection, uint32_t hash);
 void tcp_connection_watch(struct tcp_connection *connection, uint32_t events);
-void tcp_connection_break(struct tcp_connection *connection, int error);
+void tcp_connection_abort(struct tcp_connection *connection, int error);
 void tcp_connections_free(struct tcp_connections *list);
 void tcp_address_drop(struct tcp_address *address);
 void tcp_address_disconnect(struct tcp_address *address);

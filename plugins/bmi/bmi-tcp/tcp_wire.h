@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What travels before each message: 25 bytes, numbers little-endian. */
+/* The header before each message on the wire: 25 bytes, numbers little-endian. */
 
 #ifndef BMI_TCP_WIRE_H
 #define BMI_TCP_WIRE_H
@@ -13,20 +13,20 @@
 
 /* Modes */
 #define WIRE_UNEXPECTED     2u
-#define WIRE_EAGER          4u /* at most WIRE_EAGER_MAX bytes, buffered when nobody waits */
-#define WIRE_RENDEZVOUS     8u /* stays in the connection until somebody waits */
+#define WIRE_EAGER          4u /* at most WIRE_EAGER_MAX bytes; buffered if no receive is posted */
+#define WIRE_RENDEZVOUS     8u /* stays in the connection until a receive is posted */
 
 #define WIRE_EAGER_MAX      16384u
 #define WIRE_RENDEZVOUS_MAX 16777216u
 
-/* What a listener's name is hashed with. */
+/* The seed of the hash of a listener's name. */
 #define WIRE_HASH_SEED 3334u
 
 struct wire_header {
     uint32_t mode;
     int32_t tag;
-    uint32_t source; /* hash of the name at which the sender listens; 0: nowhere */
-    uint64_t size;   /* of what follows */
+    uint32_t source; /* hash of the name at which the sender listens; 0: it does not */
+    uint64_t size;   /* of the payload that follows */
     uint8_t class;   /* of an unexpected message */
 };
 

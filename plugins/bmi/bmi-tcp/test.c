@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Testing: what completed, and which unexpected messages came. */
+/* The test functions: completed operations and unexpected messages. */
 
 #include "tcp.h"
 
@@ -119,7 +119,7 @@ static void unexpected_take(struct tcp_instance *instance, struct tcp_message *m
         unexpected_resume(instance);
 }
 
-/* There is room again for what waits in connections. */
+/* There is room again: resumes connections stalled by unexpected messages. */
 static void unexpected_resume(struct tcp_instance *instance)
 {
     struct tcp_connection *connection;
