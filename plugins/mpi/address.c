@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of endpoints. static: the rank, and behind a slash the number of the endpoint in its
- * process unless that is 0, as in "3" or "3/1". dynamic: the name of the process's port, and the
- * number behind a '#'; who does not listen has a name at random that nobody can connect to.
+ * Names of endpoints. static: the rank, then a slash and the number of the endpoint in its process
+ * unless that is 0, as in "3" or "3/1". dynamic: the name of the process's port, a '#' and the
+ * number. An endpoint that does not listen has a random name, to which no process can connect.
  */
 
 #include "mpi_class.h"
@@ -35,7 +35,7 @@ int32_t mpi_addr_lookup(struct na_plugin_class *na_class, const char *string,
     return kit_msg_peer_lookup(&na_class->fabric, canonical, NULL, 0, addr_p);
 }
 
-/* A static name; false when it is malformed. */
+/* Parses a static name; false when it is malformed. */
 bool mpi_name_read(const char *name, int *rank_p, uint32_t *serial_p)
 {
     uint64_t rank, serial = 0;
@@ -54,7 +54,7 @@ bool mpi_name_read(const char *name, int *rank_p, uint32_t *serial_p)
     return true;
 }
 
-/* A dynamic one that can be connected to; false when it cannot. */
+/* Parses a dynamic name; false when it is malformed, or of an endpoint that does not listen. */
 bool mpi_port_read(const char *name, char port[KIT_NAME_MAX], uint32_t *serial_p)
 {
     const char *separator = strrchr(name, '#');
@@ -106,7 +106,7 @@ static int32_t address_canonical(const struct na_plugin_class *na_class, const c
     return NA_PLUGIN_SUCCESS;
 }
 
-/* What follows "://"; NULL when what precedes it is not ours. */
+/* The part after "://", or all of it without "://". NULL when the prefix is another plugin's. */
 static const char *address_of_string(const struct na_plugin_class *na_class, const char *string)
 {
     const char *separator = strstr(string, "://");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Connections between jobs. MPI blocks in accepting and in connecting, so both are done in threads,
- * and what comes of it is delivered to the class that it is for. A process has one port and one
- * thread that accepts, until it ends: MPI has no way to stop accepting. All endpoints of the
- * process share the port; who connects says which one it means.
+ * which deliver the connections to their classes. A process has one port and one thread that
+ * accepts until the process ends, because MPI cannot stop accepting. All endpoints of the process
+ * share the port; the HELLO names the endpoint that is meant.
  */
 
 #include "mpi_class.h"
@@ -21,28 +21,28 @@
 #include <unistd.h>
 
 #define HELLO_MAGIC     UINT32_C(0x48446d41)
-#define HELLO_NS        UINT64_C(10000000000) /* less than MPI_DIAL_NS: the next caller waits */
+#define HELLO_NS        UINT64_C(10000000000) /* less than MPI_DIAL_NS, as the next peer waits */
 #define DIAL_ATTEMPTS   3u
-#define DIAL_PAUSE_NS   20000000              /* others may be connecting to the same port */
-#define TURN_NS         UINT64_C(30000000000) /* for others that connect to the same port */
+#define DIAL_PAUSE_NS   20000000              /* another process may be connecting to the port */
+#define TURN_NS         UINT64_C(30000000000) /* longest wait for processes that connect to it */
 #define TURN_PAUSE      1000000
 #define ACCEPT_PAUSE    100000000
 #define CLOSE_NS        UINT64_C(1000000000) /* for BYEs when the process ends */
 #define CLOSE_PAUSE     1000000
 #define DETACH_SIGNAL   (SIGRTMAX - 3)
-#define DETACH_AFTER_NS UINT64_C(50000000) /* by then who accepts waits, and has no lock */
+#define DETACH_AFTER_NS UINT64_C(50000000) /* by then the accepting thread sleeps without a lock */
 
-/* The first message of who connects. */
+/* The first message on a connection, from the process that connects. */
 struct dial_hello {
     uint32_t magic;
-    uint32_t to; /* number of the endpoint */
+    uint32_t to; /* numbers of the endpoints */
     uint32_t from;
     uint32_t reserved;
-    char name[KIT_NAME_MAX]; /* of the one who connects */
+    char name[KIT_NAME_MAX]; /* of the endpoint `from` */
 };
 
-/* One connection to be made. MPI may keep the thread that makes it for minutes, after the class and
- * all memory of the host are gone: this is the process's own, as what is left of communicators. */
+/* A connection to make. MPI may block the connecting thread for minutes, until after the class was
+ * closed, so this is allocated with malloc, as is dial_retired. */
 struct dial_call {
     char port[MPI_MAX_PORT_NAME];
     uint32_t to, from;
@@ -66,23 +66,23 @@ static void dial_pause(long ns);
 static void comm_refuse(MPI_Comm comm);
 static bool comm_is_closed(MPI_Comm comm);
 
-/* A communicator that this side is done with. */
-struct dial_left {
+/* A communicator that this side does not use any more. */
+struct dial_retired {
     struct kit_link node;
     MPI_Comm comm;
 };
 
-static struct kit_link left = {&left, &left}; /* the lock */
-static _Atomic uint32_t dial_count;           /* threads that connect */
-static _Atomic uint32_t dial_waiting;         /* those that wait for their turn */
+static struct kit_link retired = {&retired, &retired}; /* guarded by dial_lock */
+static _Atomic uint32_t dial_count;                    /* threads that connect */
+static _Atomic uint32_t dial_waiting;                  /* those that wait for their turn */
 static pthread_mutex_t dial_lock = PTHREAD_MUTEX_INITIALIZER;
 static char own_port[MPI_MAX_PORT_NAME]; /* empty: there is none yet */
-static MPI_Comm port_self;               /* for who accepts */
+static MPI_Comm port_self;               /* for MPI_Comm_accept() */
 static pthread_t port_thread;
-static _Atomic uint64_t port_since; /* ns: so long it waits in MPI; 0: it does not */
+static _Atomic uint64_t port_since; /* ns: since when it waits in MPI_Comm_accept(), or 0 */
 static _Atomic bool is_detached;
 
-/* The port of this process, opened if it is not. */
+/* Returns the port of this process, and opens it at first use. */
 int32_t mpi_port_open(char port[KIT_NAME_MAX])
 {
     int32_t ret = NA_PLUGIN_SUCCESS;
@@ -91,12 +91,12 @@ int32_t mpi_port_open(char port[KIT_NAME_MAX])
     if (own_port[0] == '\0')
         ret = port_start();
     if (ret == NA_PLUGIN_SUCCESS)
-        memcpy(port, own_port, strlen(own_port) + 1); /* it was found to fit */
+        memcpy(port, own_port, strlen(own_port) + 1); /* port_start() has checked its length */
     (void) pthread_mutex_unlock(&dial_lock);
     return ret;
 }
 
-/* Whether the name is of an endpoint of this process, open or not. */
+/* True for the name of an endpoint of this process, open or not. */
 bool mpi_port_is_own(const char *name)
 {
     char port[KIT_NAME_MAX];
@@ -111,7 +111,7 @@ bool mpi_port_is_own(const char *name)
     return is_own;
 }
 
-/* Makes the way in the background. */
+/* Connects the link, in a thread. */
 int32_t mpi_dial(struct mpi_link *link)
 {
     struct dial_call *call = calloc(1, sizeof(*call));
@@ -136,28 +136,28 @@ int32_t mpi_dial(struct mpi_link *link)
     return ret;
 }
 
-/* Whether a connection of this process has to wait until those of others are made. */
+/* True if a connection of this process waits until other processes are connected. */
 bool mpi_dial_is_waiting(void)
 {
     return atomic_load(&dial_waiting) != 0;
 }
 
-/* Nobody here uses it any more; what the other side still says is waited for at the end. */
-void mpi_comm_leave(MPI_Comm comm)
+/* Keeps a communicator that is not used any more until mpi_comms_close(), which waits for a BYE. */
+void mpi_comm_retire(MPI_Comm comm)
 {
-    struct dial_left *one = calloc(1, sizeof(*one));
+    struct dial_retired *one = calloc(1, sizeof(*one));
 
     if (one == NULL)
         return;
     one->comm = comm;
     (void) pthread_mutex_lock(&dial_lock);
-    kit_list_append(&left, &one->node);
+    kit_list_append(&retired, &one->node);
     (void) pthread_mutex_unlock(&dial_lock);
 }
 
 /*
- * When the process ends. False: a peer has not said BYE, so most likely is dead, or a
- * connection is still being made. MPI waits for both without end.
+ * Called when the process ends. False if a peer has not sent a BYE, most likely because it is dead,
+ * or if a connection is being made: MPI_Finalize() would wait for both without end.
  */
 bool mpi_comms_close(void)
 {
@@ -167,8 +167,8 @@ bool mpi_comms_close(void)
 
     for (;;) {
         (void) pthread_mutex_lock(&dial_lock);
-        for (node = left.next; node != &left; node = next) {
-            struct dial_left *one = kit_container(node, struct dial_left, node);
+        for (node = retired.next; node != &retired; node = next) {
+            struct dial_retired *one = kit_container(node, struct dial_retired, node);
 
             next = node->next;
             if (!comm_is_closed(one->comm))
@@ -176,7 +176,7 @@ bool mpi_comms_close(void)
             kit_list_remove(node);
             free(one);
         }
-        is_closed = kit_list_empty(&left) && atomic_load(&dial_count) == 0;
+        is_closed = kit_list_empty(&retired) && atomic_load(&dial_count) == 0;
         (void) pthread_mutex_unlock(&dial_lock);
         if (is_closed || kit_host->clock_ns() > end)
             return is_closed && port_detach(end);
@@ -197,7 +197,7 @@ static int32_t port_start(void)
                       mpi_text(error, text));
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
-    /* With the number of an endpoint it is an address. */
+    /* The port and the number of an endpoint must make an address. */
     if (strlen(port) == 0 || strlen(port) > KIT_NAME_MAX - 16 || strpbrk(port, " \t\r\n") != NULL) {
         MPI_LOG_ERROR("the name of MPI's port, '%.300s', does not make an address", port);
         (void) MPI_Close_port(port);
@@ -214,7 +214,7 @@ static int32_t port_start(void)
     return ret;
 }
 
-/* As long as the process lives. */
+/* The thread that accepts connections. */
 static void *port_run(void *arg)
 {
     sigset_t signals;
@@ -241,9 +241,9 @@ static void *port_run(void *arg)
 }
 
 /*
- * MPI_Finalize makes MPI_Comm_accept fail, which then uses what is not there any more. So who
- * accepts is stopped before, where it waits for others and keeps nobody out of anything; nothing
- * but a signal gets there. False: it is at work, or the program uses that signal.
+ * MPI_Finalize() makes MPI_Comm_accept() fail and then use freed memory. So the accepting thread is
+ * stopped before, by a signal, while it sleeps and holds no lock. False if it is not sleeping, or
+ * if the program uses the signal.
  */
 static bool port_detach(uint64_t end)
 {
@@ -306,7 +306,7 @@ static void port_accepted(MPI_Comm comm)
     comm_refuse(comm);
 }
 
-/* Checked; false when it does not come in time, or is none. */
+/* Receives and checks a HELLO; false if it is not valid, or does not arrive in time. */
 static bool hello_receive(MPI_Comm comm, struct dial_hello *hello)
 {
     uint64_t end = kit_host->clock_ns() + HELLO_NS;
@@ -340,7 +340,7 @@ static bool hello_receive(MPI_Comm comm, struct dial_hello *hello)
     return true;
 }
 
-/* The program's signals are none of its business. */
+/* The thread blocks all signals, which are for the program's threads. */
 static int32_t thread_start(void *(*run)(void *arg), void *arg, pthread_t *thread)
 {
     sigset_t all, before;
@@ -360,7 +360,7 @@ static int32_t thread_start(void *(*run)(void *arg), void *arg, pthread_t *threa
     return NA_PLUGIN_NOMEM;
 }
 
-/* Connects, says who we are, and delivers. */
+/* A thread that connects, sends a HELLO, and delivers the connection. */
 static void *dial_run(void *arg)
 {
     struct dial_call *call = arg;
@@ -385,7 +385,7 @@ static void *dial_run(void *arg)
                       "`mpiexec --ompi-server file:FILE`",
                       call->port, call->to, mpi_text(error, text));
     arrival = kit_host->mem_alloc(sizeof(*arrival), 0);
-    if (arrival == NULL) { /* the link does not wait for ever */
+    if (arrival == NULL) { /* the link fails by its deadline */
         if (comm != MPI_COMM_NULL)
             comm_refuse(comm);
         goto out;
@@ -432,10 +432,9 @@ static int dial_connect(struct dial_call *call, MPI_Comm *comm_p)
 }
 
 /*
- * In Open MPI a process that connects to a port while another one does waits for ever, and so do
- * two processes that connect to each other. On a node they take turns: a connection needs the port
- * that it goes to and its own process's. The lower one is taken first, so that no two wait for each
- * other.
+ * In Open MPI, processes that connect to the same port at the same time may hang, as may two
+ * processes that connect to each other. So the processes of a node take turns: a connection locks
+ * the target's port and that of its own process, the lower one first, which prevents deadlocks.
  */
 static void dial_turns_take(const struct dial_call *call, int turns[2])
 {
@@ -459,7 +458,7 @@ static void dial_turns_give(const int turns[2])
             (void) close(turns[i]);
 }
 
-/* Whose turn it is has the socket of that name, which does not outlive its process. */
+/* Binding the port's abstract socket locks the port; it is unlocked when the process ends. */
 static int dial_turn_take(uint64_t port, uint64_t end)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -481,18 +480,17 @@ static void dial_pause(long ns)
     (void) nanosleep(&pause, NULL);
 }
 
-/* Says BYE. The communicator stays: its number must not be used again while the other side may
- * still send. */
+/* Sends BYE. The communicator is kept: MPI must not reuse its number while the peer may send. */
 static void comm_refuse(MPI_Comm comm)
 {
     MPI_Request request;
 
     if (MPI_Isend(NULL, 0, MPI_BYTE, 0, MPI_TAG_META, comm, &request) == MPI_SUCCESS)
         (void) MPI_Request_free(&request);
-    mpi_comm_leave(comm);
+    mpi_comm_retire(comm);
 }
 
-/* Freed if the other side has said BYE; what it said before is dropped. */
+/* Frees the communicator if a BYE has arrived. A HELLO before it is dropped. */
 static bool comm_is_closed(MPI_Comm comm)
 {
     struct dial_hello hello;
@@ -507,7 +505,7 @@ static bool comm_is_closed(MPI_Comm comm)
     if (size > (int) sizeof(hello))
         return false;
     (void) MPI_Mrecv(&hello, size, MPI_BYTE, &message, MPI_STATUS_IGNORE);
-    if (size == (int) sizeof(hello)) /* who it is */
+    if (size == (int) sizeof(hello)) /* the HELLO */
         return false;
     (void) MPI_Comm_free(&comm);
     return true;

@@ -18,7 +18,7 @@ static const struct kit_msg_ops class_ops = {
     .max_frame = MPI_MAX_FRAME,
     .max_sends = 1, /* large ones may be overtaken by small ones */
     .peer_size = sizeof(struct mpi_peer),
-    .frame_size = sizeof(void *), /* none is needed; nothing cannot be allocated */
+    .frame_size = sizeof(void *), /* unused: a size of 0 cannot be allocated */
     .send = mpi_frame_send,
     .poll = mpi_poll,
     .frame_release = mpi_frame_release,
@@ -58,8 +58,8 @@ int32_t mpi_class_initialize(const struct na_plugin_init *init, struct na_host_c
 }
 
 /*
- * MPI is asked to let go of everything before the message layer goes, whose frames it may hold;
- * what arrives from other threads finds nobody before that.
+ * First no connection can arrive from other threads any more. Then jobs are ended, because MPI may
+ * still use frames of the message layer, which closes last.
  */
 int32_t mpi_class_finalize(struct na_plugin_class *na_class)
 {
@@ -73,7 +73,7 @@ int32_t mpi_class_finalize(struct na_plugin_class *na_class)
         MPI_LOG_ERROR("MPI was finalized before this class was closed");
     } else {
         mpi_link_met(na_class);
-        mpi_links_leave(na_class);
+        mpi_links_close(na_class);
         mpi_jobs_abandon_all(na_class);
     }
     mpi_leave();
@@ -112,7 +112,7 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     info->capabilities |= NA_PLUGIN_CAP_RMA;
-    info->max_rma_size = 0; /* larger ones go in pieces */
+    info->max_rma_size = 0; /* no limit: they are sent in pieces */
     MPI_LOG_INFO("rank %d of %d, at %s", mpi_process.rank, mpi_process.size, na_class->name);
     return NA_PLUGIN_SUCCESS;
 }
@@ -135,7 +135,7 @@ static int32_t class_check(struct na_plugin_class *na_class, const struct na_plu
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Our own. */
+/* Makes the name of our endpoint. */
 static int32_t class_name(struct na_plugin_class *na_class)
 {
     char port[KIT_NAME_MAX];
@@ -163,7 +163,7 @@ static int32_t class_name(struct na_plugin_class *na_class)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* What comes for this endpoint from anybody. */
+/* Makes the shared link, and posts its receives. */
 static int32_t class_receive(struct na_plugin_class *na_class)
 {
     struct mpi_link *link = mpi_link_make(na_class, NULL);

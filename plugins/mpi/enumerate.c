@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What can be opened. Nothing here initialises MPI, which can be done once only and starts daemons:
- * `auto` does not pick this plugin, an init string has to name it.
+ * The offers of the plugin. MPI is not initialised here, because that can be done only once and
+ * starts daemons. `auto` does not pick this plugin: an init string must name it.
  */
 
 #include "mpi_class.h"
@@ -36,7 +36,7 @@ int32_t mpi_enumerate(const char *protocol, na_plugin_offer_fn report, void *arg
     return ret;
 }
 
-/* Why processes cannot connect to each other later on; NULL when they can. */
+/* Returns why processes of different jobs cannot connect; NULL when they can. */
 const char *mpi_dynamic_missing(void)
 {
 #ifdef OPEN_MPI

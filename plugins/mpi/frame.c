@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames as MPI messages whose tag is the number of the endpoint that they are for. MPI takes small
- * messages without asking whether anybody receives them; one frame in some to a peer that says
- * nothing waits until it was received, so that a target which does not keep up holds its senders
- * back.
+ * Frames as MPI messages, whose tag is the number of the receiving endpoint. MPI completes small
+ * sends whether or not they are received, so some frames are sent synchronously: a target that does
+ * not keep up holds back its senders.
  */
 
 #include "mpi_class.h"
@@ -51,7 +50,7 @@ int32_t mpi_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* The message layer may have been told already: then the peer is all that can fail. */
+/* If the kit was told before that the frame is sent (frame is NULL), an error fails the peer. */
 void mpi_frame_sent(struct na_plugin_class *na_class, struct mpi_job *job)
 {
     struct kit_peer *peer = job->link->peer;
@@ -65,7 +64,7 @@ void mpi_frame_sent(struct na_plugin_class *na_class, struct mpi_job *job)
         kit_peer_failed(peer, status, "MPI could not send to it");
 }
 
-/* And those that had to wait for it. */
+/* Delivers a received frame, and deferred frames that follow it. */
 void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job)
 {
     struct mpi_link *link = job->link;
@@ -84,26 +83,26 @@ void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job)
         receive_again(job);
         goto out;
     }
-    if (kit_unlikely(source == NULL)) { /* it is kept for later */
-        mpi_job_settle(job);
+    if (kit_unlikely(source == NULL)) { /* it is deferred */
+        mpi_job_free_request(job);
         (void) receive_post(link);
         goto out;
     }
     if (kit_likely(frame_deliver(na_class, job)))
         receive_later(job);
-    else if (!link->is_closing) /* it is held; another one takes its place */
+    else if (!link->is_closing) /* the kit still reads it: another job is posted */
         (void) receive_post(link);
     while (!link->is_closing && (job = mpi_source_next(source)) != NULL)
         if (frame_deliver(na_class, job))
             mpi_job_put(job);
 
 out:
-    if (kit_unlikely(link->is_leaving))
+    if (kit_unlikely(link->is_peer_closing))
         mpi_link_left(link);
     mpi_link_unused(link);
 }
 
-/* Until the other side has said BYE its messages are taken: it waits for some of them to be. */
+/* Drops a message, and receives on until the peer's BYE: its synchronous sends wait for that. */
 void mpi_frame_drop(struct mpi_job *job)
 {
     const struct mpi_link *link = job->link;
@@ -113,8 +112,8 @@ void mpi_frame_drop(struct mpi_job *job)
         mpi_job_put(job);
 }
 
-/* What was put off. */
-void mpi_frames_later(struct na_plugin_class *na_class)
+/* Called by an idle poll: tests sent frames, and posts receives again. */
+void mpi_frames_do_deferred(struct na_plugin_class *na_class)
 {
     mpi_frames_look(na_class);
     while (!kit_list_empty(&na_class->again)) {
@@ -125,13 +124,13 @@ void mpi_frames_later(struct na_plugin_class *na_class)
     }
 }
 
-/* At those that were sent. */
+/* Tests the frames in `sent`. */
 void mpi_frames_look(struct na_plugin_class *na_class)
 {
     while (!kit_list_empty(&na_class->sent)) {
         struct mpi_job *job = kit_container(na_class->sent.next, struct mpi_job, node);
 
-        if (kit_likely(mpi_job_look(job)))
+        if (kit_likely(mpi_job_poll(job)))
             mpi_frame_sent(na_class, job);
     }
 }
@@ -151,21 +150,21 @@ int32_t mpi_receives_post(struct mpi_link *link, uint32_t count)
     return ret;
 }
 
-/* A peer that answers keeps up with what it is sent, mostly: it is asked less often. */
+/* A peer that sends frames itself mostly keeps up, so it gets fewer synchronous sends. */
 static bool frame_is_sync(struct mpi_link *link)
 {
     uint32_t heard;
 
     if (kit_likely(link->sent % MPI_SYNC_EVERY != 0))
         return false;
-    heard = mpi_source_heard(link);
+    heard = mpi_source_received(link);
     if (heard == link->heard || link->sent % MPI_SYNC_ANYWAY == 0)
         return true;
     link->heard = heard;
     return false;
 }
 
-/* MPI has it, and it is a copy: for the message layer it is sent. */
+/* MPI sends a copy of the frame, so for the kit the frame is sent. */
 static void frame_taken(struct na_plugin_class *na_class, struct mpi_job *job)
 {
     struct kit_frame *frame = job->frame;
@@ -178,7 +177,7 @@ static void frame_taken(struct na_plugin_class *na_class, struct mpi_job *job)
     kit_msg_frame_sent(&na_class->fabric, frame, NA_PLUGIN_SUCCESS);
 }
 
-/* False when the message layer holds it. */
+/* False when the kit still reads the frame. */
 static bool frame_deliver(struct na_plugin_class *na_class, struct mpi_job *job)
 {
     const uint64_t head = sizeof(struct mpi_frame_header);
@@ -186,7 +185,7 @@ static bool frame_deliver(struct na_plugin_class *na_class, struct mpi_job *job)
     if (kit_likely(kit_msg_frame_received(&na_class->fabric, job->data + head, job->size - head,
                                           NULL, job)))
         return true;
-    mpi_job_settle(job);
+    mpi_job_free_request(job);
     kit_list_append(&na_class->held, &job->node);
     return false;
 }
@@ -206,7 +205,7 @@ static int32_t receive_post(struct mpi_link *link)
     return ret;
 }
 
-/* What was received goes first: as long as enough are posted, this one waits for an idle poll. */
+/* While enough receives are posted, this one is posted again by an idle poll: frames go first. */
 static void receive_later(struct mpi_job *job)
 {
     struct na_plugin_class *na_class = job->link->na_class;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages that MPI works on, with memory of their own, and the arrays of their requests. What MPI
- * does not let go of when a class closes remains, with its memory, until it does: of what was sent
- * to a process that died Open MPI never does. So that memory is the process's own, not the host's,
- * to whom everything is given back.
+ * Jobs: MPI messages with their buffers, and the arrays of their requests. A job that MPI has not
+ * completed when its class closes remains in a list of the process until MPI completes it, which
+ * Open MPI never does for a send to a dead process. So jobs are allocated with malloc, and not by
+ * the host, to which a class must return all memory.
  */
 
 #include "mpi_class.h"
@@ -13,9 +13,9 @@
 #include <string.h>
 
 #define REQUESTS_FIRST 64u
-#define JOB_SMALL      1024u /* bytes that MPI sends at once */
+#define JOB_SMALL      1024u /* bytes: MPI mostly completes such sends at once */
 
-static void job_look_later(struct mpi_job *job);
+static void job_defer_poll(struct mpi_job *job);
 static bool job_is_done(struct mpi_job *job);
 static bool job_is_shared(const struct mpi_job *job);
 static bool job_is_piece(enum mpi_job_kind kind);
@@ -23,15 +23,15 @@ static struct mpi_job *job_make(struct na_plugin_class *na_class, uint64_t capac
 static void job_free(struct mpi_job *job);
 static void *memory_get(uint64_t size, uint64_t align);
 static void job_add(struct mpi_job *job);
-static uint32_t jobs_collect_next(struct na_plugin_class *na_class, uint32_t looks);
-static bool job_collect(struct na_plugin_class *na_class, uint32_t looks, uint32_t place);
+static uint32_t jobs_collect_next(struct na_plugin_class *na_class, uint32_t tests);
+static bool job_collect(struct na_plugin_class *na_class, uint32_t tests, uint32_t place);
 static uint32_t jobs_collect_all(struct na_plugin_class *na_class);
-static void job_judge(struct mpi_job *job, const MPI_Status *status, bool has_error);
+static void job_read_status(struct mpi_job *job, const MPI_Status *status, bool has_error);
 static bool requests_grow(struct na_plugin_class *na_class);
 static void requests_take_out(struct na_plugin_class *na_class, uint32_t index);
 static void pool_free(struct kit_link *pool);
 
-/* What no class has any more. */
+/* Jobs of closed classes that MPI has not completed. */
 static struct kit_link remains = {&remains, &remains};
 static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -67,7 +67,7 @@ void mpi_job_put(struct mpi_job *job)
     struct mpi_link *link = job->link;
     struct na_plugin_class *na_class = link->na_class;
 
-    mpi_job_settle(job);
+    mpi_job_free_request(job);
     kit_list_remove(&job->node);
     job->link = NULL;
     kit_list_prepend(job_is_piece(job->kind) ? &na_class->free_pieces : &na_class->free_frames,
@@ -76,8 +76,8 @@ void mpi_job_put(struct mpi_job *job)
     mpi_link_unused(link);
 }
 
-/* Ends a receive that was only looked at: what MPI keeps for it goes. */
-void mpi_job_settle(struct mpi_job *job)
+/* Frees the request of a completed receive, which MPI_Request_get_status() does not. */
+void mpi_job_free_request(struct mpi_job *job)
 {
     int is_done = 0;
 
@@ -90,10 +90,10 @@ void mpi_job_settle(struct mpi_job *job)
 }
 
 /*
- * What is in its memory, to the link's endpoint. Sync: it ends when it is received. MPI is done
- * with most small frames at once, but asking costs half as much as sending: they go into a list
- * for later, as long as there is room. If it is in no array and in no list afterwards, MPI is done
- * with it, and its status is set.
+ * Sends the job's buffer to the link's endpoint; with `is_sync` the send completes when it is
+ * received. MPI completes most small frames at once, but a test costs half as much as the send: up
+ * to MPI_SENT_MAX of them wait in the list `sent`. A job that is neither in that list nor in the
+ * requests afterwards is completed, and its status is set.
  */
 int32_t mpi_job_send(struct mpi_job *job, int tag, uint64_t size, bool is_sync)
 {
@@ -115,14 +115,14 @@ int32_t mpi_job_send(struct mpi_job *job, int tag, uint64_t size, bool is_sync)
         return mpi_status(error);
     }
     if (kit_likely(is_small && link->na_class->sent_count < MPI_SENT_MAX))
-        job_look_later(job);
+        job_defer_poll(job);
     else if (!is_small || !job_is_done(job))
         job_add(job);
     return NA_PLUGIN_SUCCESS;
 }
 
-/* One of those in the list: true when MPI is done with it, else it is in the array. */
-bool mpi_job_look(struct mpi_job *job)
+/* Takes a job out of `sent`. True if it is completed, else it is in the requests. */
+bool mpi_job_poll(struct mpi_job *job)
 {
     job->link->na_class->sent_count--;
     kit_list_remove(&job->node);
@@ -132,14 +132,14 @@ bool mpi_job_look(struct mpi_job *job)
     return false;
 }
 
-/* From the link's endpoint, or from all. */
+/* Posts a receive from the link's endpoint, or from all. */
 int32_t mpi_job_receive(struct mpi_job *job, int tag, uint64_t size)
 {
     const struct mpi_link *link = job->link;
     char text[MPI_TEXT_MAX];
     int error;
 
-    mpi_job_settle(job);
+    mpi_job_free_request(job);
     error = MPI_Irecv(job->data, (int) size, MPI_BYTE, link->rank, tag, link->comm, &job->request);
     if (kit_likely(error == MPI_SUCCESS)) {
         job_add(job);
@@ -151,7 +151,7 @@ int32_t mpi_job_receive(struct mpi_job *job, int tag, uint64_t size)
     return mpi_status(error);
 }
 
-/* One message of those that nobody receives; false: there is none. */
+/* Receives a message of a closing link, to drop it; false: there is none. */
 bool mpi_job_receive_rest(struct mpi_link *link)
 {
     struct mpi_job *job = NULL;
@@ -179,8 +179,8 @@ bool mpi_job_receive_rest(struct mpi_link *link)
 }
 
 /*
- * A receive is to end; what was matched already ends when it came. MPI is asked once: Open MPI
- * completes a cancelled receive again when it is cancelled again, and crashes.
+ * Cancels a receive; one that MPI has matched completes when its message has arrived. Cancels only
+ * once: a second MPI_Cancel() completes the receive again in Open MPI, which crashes.
  */
 void mpi_job_withdraw(struct mpi_job *job)
 {
@@ -193,7 +193,7 @@ void mpi_job_withdraw(struct mpi_job *job)
     (void) MPI_Cancel(&requests->requests[job->index]);
 }
 
-/* Nobody waits for it any more: with its memory it stays behind until MPI is done with it. */
+/* Moves a job to `remains`, where it stays with its buffer until MPI completes it. */
 void mpi_job_abandon(struct mpi_job *job)
 {
     struct mpi_link *link = job->link;
@@ -214,10 +214,10 @@ void mpi_job_abandon(struct mpi_job *job)
 }
 
 /*
- * Those that MPI is done with, in requests->done: status, source and size are set, they are in no
- * array any more. Their order says nothing. Where only frames of all are waited for, the one that
- * MPI fills next is asked for alone: that costs less, and unlike Open MPI's MPI_Testsome it sees
- * what the asking itself brought in, not what the asking before did.
+ * Puts completed jobs, in any order, into requests->done, with status, source and size set, and
+ * takes them out of the requests. If only receives on the shared link are posted, only the one that
+ * MPI fills next is tested: that is cheaper, and it sees a message that arrived in the same call,
+ * whereas Open MPI's MPI_Testsome() sees those of the call before.
  */
 uint32_t mpi_jobs_collect(struct na_plugin_class *na_class)
 {
@@ -225,7 +225,7 @@ uint32_t mpi_jobs_collect(struct na_plugin_class *na_class)
     uint32_t count = 0;
 
     if (kit_likely(!na_class->has_more || !has_others))
-        count = jobs_collect_next(na_class, has_others ? MPI_LOOKS : MPI_LOOKS_ALONE);
+        count = jobs_collect_next(na_class, has_others ? MPI_TESTS : MPI_TESTS_ALONE);
     if (kit_likely(count == 0) &&
         (has_others || (!na_class->has_more && ++na_class->collects % MPI_ALL_POLLS == 0)))
         count = jobs_collect_all(na_class);
@@ -233,14 +233,14 @@ uint32_t mpi_jobs_collect(struct na_plugin_class *na_class)
     return count;
 }
 
-/* One frame at a time goes up at once; after one come all that are there. */
-static uint32_t jobs_collect_next(struct na_plugin_class *na_class, uint32_t looks)
+/* Collects one frame; after a poll that found some, all that are there. */
+static uint32_t jobs_collect_next(struct na_plugin_class *na_class, uint32_t tests)
 {
     uint32_t count = 0;
 
-    if (na_class->has_more || mpi_has_later(na_class))
-        looks = 1; /* there is something else to do */
-    while (job_collect(na_class, looks, count)) {
+    if (na_class->has_more || mpi_has_deferred(na_class))
+        tests = 1; /* there is other work to do */
+    while (job_collect(na_class, tests, count)) {
         count++;
         if (kit_likely(!na_class->has_more))
             break;
@@ -248,8 +248,8 @@ static uint32_t jobs_collect_next(struct na_plugin_class *na_class, uint32_t loo
     return count;
 }
 
-/* The receive that MPI fills next, if it has. It is not freed but looked at: that is for later. */
-static bool job_collect(struct na_plugin_class *na_class, uint32_t looks, uint32_t place)
+/* Collects the receive that MPI fills next, if it is filled. Its request is freed later. */
+static bool job_collect(struct na_plugin_class *na_class, uint32_t tests, uint32_t place)
 {
     struct mpi_requests *requests = &na_class->requests;
     struct mpi_job *job;
@@ -261,13 +261,13 @@ static bool job_collect(struct na_plugin_class *na_class, uint32_t looks, uint32
         return false;
     job = kit_container(na_class->posted.next, struct mpi_job, node);
     request = &requests->requests[job->index];
-    status.MPI_ERROR = MPI_SUCCESS; /* not each MPI sets it */
-    do                              /* it is a longer way to the next poll than to the next look */
+    status.MPI_ERROR = MPI_SUCCESS; /* not every MPI sets it */
+    do                              /* another test is cheaper than another poll */
         error = MPI_Request_get_status(*request, &is_done, &status);
-    while (is_done == 0 && error == MPI_SUCCESS && --looks != 0);
+    while (is_done == 0 && error == MPI_SUCCESS && --tests != 0);
     if (kit_likely(is_done == 0) || error != MPI_SUCCESS || status.MPI_ERROR != MPI_SUCCESS)
         return false;
-    job_judge(job, &status, false);
+    job_read_status(job, &status, false);
     job->request = *request;
     requests_take_out(na_class, job->index);
     requests->done[place] = job;
@@ -292,11 +292,11 @@ static uint32_t jobs_collect_all(struct na_plugin_class *na_class)
             return 0;
         }
     }
-    if (kit_likely(count <= 0)) /* MPI_UNDEFINED: there was nothing to ask for */
+    if (kit_likely(count <= 0)) /* MPI_UNDEFINED: there are no active requests */
         return 0;
     for (int i = 0; i < count; i++) {
         requests->done[i] = requests->jobs[requests->indices[i]];
-        job_judge(requests->done[i], &requests->statuses[i], class != MPI_SUCCESS);
+        job_read_status(requests->done[i], &requests->statuses[i], class != MPI_SUCCESS);
     }
     for (int i = 0; i < count; i++)
         requests_take_out(na_class, requests->done[i]->index);
@@ -319,7 +319,7 @@ void mpi_jobs_free(struct na_plugin_class *na_class)
     kit_host->mem_free((void *) requests->done);
 }
 
-/* Frees what MPI has let go of. */
+/* Frees jobs in `remains` that MPI has completed. */
 void mpi_remains_look(void)
 {
     struct kit_link *node, *next;
@@ -345,7 +345,7 @@ static bool job_is_piece(enum mpi_job_kind kind)
     return kind == MPI_JOB_SEND_PIECE || kind == MPI_JOB_RECV_PIECE || kind == MPI_JOB_RECV_REST;
 }
 
-/* With a place in the arrays: posting it cannot fail for want of one. */
+/* Makes a job and a place in the arrays for its request, so that posting it cannot fail. */
 static struct mpi_job *job_make(struct na_plugin_class *na_class, uint64_t capacity)
 {
     struct mpi_job *job;
@@ -381,7 +381,7 @@ static void *memory_get(uint64_t size, uint64_t align)
     return posix_memalign(&memory, align, size) == 0 ? memory : NULL;
 }
 
-/* To those that MPI works on. */
+/* Adds a job to the class's requests. */
 static void job_add(struct mpi_job *job)
 {
     struct na_plugin_class *na_class = job->link->na_class;
@@ -397,7 +397,7 @@ static void job_add(struct mpi_job *job)
     }
 }
 
-static void job_look_later(struct mpi_job *job)
+static void job_defer_poll(struct mpi_job *job)
 {
     struct na_plugin_class *na_class = job->link->na_class;
 
@@ -417,13 +417,13 @@ static bool job_is_done(struct mpi_job *job)
     return true;
 }
 
-/* A receive of what anybody sends. */
+/* True for a receive on the shared link. */
 static bool job_is_shared(const struct mpi_job *job)
 {
     return job->kind == MPI_JOB_RECV_FRAME && job->link == job->link->na_class->shared;
 }
 
-static void job_judge(struct mpi_job *job, const MPI_Status *status, bool has_error)
+static void job_read_status(struct mpi_job *job, const MPI_Status *status, bool has_error)
 {
     int size = 0, is_cancelled = 0;
 
@@ -462,7 +462,7 @@ static bool requests_grow(struct na_plugin_class *na_class)
             memcpy((void *) grown.requests, (void *) old->requests,
                    old->count * sizeof(MPI_Request));
             memcpy((void *) grown.jobs, (void *) old->jobs, old->count * sizeof(*grown.jobs));
-            /* Somebody may be going through these. */
+            /* A caller up the stack may be iterating over these. */
             memcpy((void *) grown.done, (void *) old->done, old->capacity * sizeof(*grown.done));
         }
         gone = *old;
@@ -476,7 +476,7 @@ static bool requests_grow(struct na_plugin_class *na_class)
     return is_grown;
 }
 
-/* The last one takes its place. */
+/* Removes a request; the last one takes its place. */
 static void requests_take_out(struct na_plugin_class *na_class, uint32_t index)
 {
     struct mpi_requests *requests = &na_class->requests;

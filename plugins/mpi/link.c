@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ways to other endpoints. They outlive the peers that use them until MPI is done with what is on
- * them, and one with a communicator of its own until both sides have said BYE: MPI gives the
- * number of a communicator that was freed to the next one, and what the other side still sends
- * would be taken for that one's.
+ * Links to other endpoints. A link outlives its peer until MPI has completed its jobs. A link with
+ * its own communicator lives until both sides have sent a BYE: MPI reuses the number of a freed
+ * communicator, so a late message of the other side would arrive in another communicator.
  */
 
 #include "mpi_class.h"
@@ -13,18 +12,18 @@
 #include <string.h>
 
 static struct mpi_link *link_find(struct na_plugin_class *na_class, const char *name);
-static int32_t link_aim(struct mpi_link *link, const struct kit_peer *peer);
-static int32_t link_aim_static(struct mpi_link *link);
-static int32_t link_aim_dynamic(struct mpi_link *link, const struct kit_peer *peer);
+static int32_t link_open(struct mpi_link *link, const struct kit_peer *peer);
+static int32_t link_open_static(struct mpi_link *link);
+static int32_t link_open_dynamic(struct mpi_link *link, const struct kit_peer *peer);
 static bool link_is_dead(const struct kit_peer *peer);
-static void link_leave_dead(struct mpi_link *link, const struct kit_peer *peer);
+static void link_skip_bye_if_dead(struct mpi_link *link, const struct kit_peer *peer);
 static void link_connect(struct mpi_link *link, MPI_Comm comm, uint32_t serial);
 static void link_dialed(struct mpi_link *link);
 static void link_fail(struct mpi_link *link, const char *reason);
 static struct mpi_link *link_by_number(struct na_plugin_class *na_class, uint32_t number);
 static void link_free(struct mpi_link *link);
 
-/* `name` NULL: for all. */
+/* `name` NULL: the shared link. */
 struct mpi_link *mpi_link_make(struct na_plugin_class *na_class, const char *name)
 {
     size_t size = name != NULL ? strlen(name) + 1 : 0;
@@ -44,7 +43,7 @@ struct mpi_link *mpi_link_make(struct na_plugin_class *na_class, const char *nam
     return link;
 }
 
-/* Nobody uses it from now on. */
+/* Closes a link that is not used any more, and sends a BYE if it has its own communicator. */
 void mpi_link_drop(struct mpi_link *link)
 {
     struct mpi_job *job;
@@ -63,13 +62,13 @@ void mpi_link_drop(struct mpi_link *link)
         }
         mpi_leave();
     }
-    link->has_heard_bye |= link->is_leaving;
+    link->has_heard_bye |= link->is_peer_closing;
     if (link->has_heard_bye)
-        mpi_link_quiet(link);
+        mpi_link_drain(link);
     mpi_link_unused(link);
 }
 
-/* Those that are closing go when MPI is done with them and nothing more can come. */
+/* Frees closing links that have no jobs, and on which no message can arrive any more. */
 void mpi_links_free_unused(struct na_plugin_class *na_class)
 {
     struct kit_link *node = na_class->links.next;
@@ -85,7 +84,7 @@ void mpi_links_free_unused(struct na_plugin_class *na_class)
     }
 }
 
-/* What other threads did for this class. */
+/* Takes the connections that other threads made or accepted for this class. */
 void mpi_link_met(struct na_plugin_class *na_class)
 {
     struct mpi_arrival *arrival;
@@ -95,7 +94,7 @@ void mpi_link_met(struct na_plugin_class *na_class)
                                                    : mpi_link_make(na_class, arrival->name);
 
         if (link == NULL && arrival->comm != MPI_COMM_NULL)
-            link = mpi_link_make(na_class, arrival->name); /* nobody wants it any more */
+            link = mpi_link_make(na_class, arrival->name); /* closed meanwhile: only to say BYE */
         if (link != NULL && arrival->comm != MPI_COMM_NULL) {
             bool is_closing = link->is_closing || (arrival->is_dialed && link->peer == NULL);
 
@@ -110,7 +109,7 @@ void mpi_link_met(struct na_plugin_class *na_class)
     }
 }
 
-/* Those that nobody accepts. */
+/* Fails links whose connection was not accepted in time. */
 void mpi_links_look(struct na_plugin_class *na_class)
 {
     uint64_t now = kit_host->clock_ns();
@@ -122,7 +121,7 @@ void mpi_links_look(struct na_plugin_class *na_class)
         node = node->next;
         if (link->phase != MPI_LINK_DIALING || link->deadline == 0 || now < link->deadline)
             continue;
-        if (mpi_dial_is_waiting()) { /* for its turn, most likely */
+        if (mpi_dial_is_waiting()) { /* most likely this one waits for its turn */
             link->deadline = now + MPI_DIAL_NS;
             continue;
         }
@@ -131,35 +130,33 @@ void mpi_links_look(struct na_plugin_class *na_class)
     }
 }
 
-/* The other side closes, or takes us for gone. Its BYE may overtake its last frames. */
+/* Handles a BYE, which may overtake the last frames sent before it. */
 void mpi_link_bye(const struct mpi_job *job)
 {
     struct mpi_link *link = job->link;
 
-    link->is_leaving = true;
-    link->bye = 0;
-    if (job->size == sizeof(link->bye))
-        memcpy(&link->bye, job->data, sizeof(link->bye));
+    link->is_peer_closing = true;
+    link->peer_sent = 0;
+    if (job->size == sizeof(link->peer_sent))
+        memcpy(&link->peer_sent, job->data, sizeof(link->peer_sent));
     mpi_link_left(link);
 }
 
-/* It is leaving: has all come that it sent before? */
+/* Ends the link if all frames that the peer sent before its BYE have arrived. */
 void mpi_link_left(struct mpi_link *link)
 {
     if (link->has_heard_bye ||
-        (!link->is_closing && (int32_t) (mpi_source_heard(link) - link->bye) < 0))
+        (!link->is_closing && (int32_t) (mpi_source_received(link) - link->peer_sent) < 0))
         return;
     link->has_heard_bye = true;
     if (link->is_closing)
-        mpi_link_quiet(link);
+        mpi_link_drain(link);
     else
         link_fail(link, "it has closed the connection");
 }
 
-/*
- * Ends the receives, and takes what came before the BYE: the other side cannot end otherwise.
- */
-void mpi_link_quiet(struct mpi_link *link)
+/* Cancels the receives, and receives messages sent before the BYE: the peer waits for that. */
+void mpi_link_drain(struct mpi_link *link)
 {
     struct mpi_requests *requests = &link->na_class->requests;
 
@@ -180,7 +177,7 @@ int32_t mpi_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
         link = mpi_link_make(na_class, peer->name);
         if (link == NULL)
             return NA_PLUGIN_NOMEM;
-        ret = link_aim(link, peer);
+        ret = link_open(link, peer);
         if (ret != NA_PLUGIN_SUCCESS) {
             mpi_link_drop(link);
             return ret;
@@ -201,13 +198,13 @@ void mpi_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
     mpi_peer(peer)->link = NULL;
     if (link == NULL)
         return;
-    link_leave_dead(link, peer);
+    link_skip_bye_if_dead(link, peer);
     link->peer = NULL;
     mpi_link_drop(link);
 }
 
-/* The class closes: all are told, and those who hear of it in time answer. */
-void mpi_links_leave(struct na_plugin_class *na_class)
+/* Sends BYE on all links when the class closes, and waits a moment for the peers' BYEs. */
+void mpi_links_close(struct na_plugin_class *na_class)
 {
     uint64_t end = kit_host->clock_ns() + MPI_BYE_NS;
     struct kit_link *node, *next;
@@ -219,7 +216,7 @@ void mpi_links_leave(struct na_plugin_class *na_class)
         next = node->next;
         if (link->peer != NULL) {
             mpi_peer(link->peer)->link = NULL;
-            link_leave_dead(link, link->peer);
+            link_skip_bye_if_dead(link, link->peer);
         }
         link->peer = NULL;
         mpi_link_drop(link);
@@ -245,7 +242,7 @@ void mpi_links_leave(struct na_plugin_class *na_class)
     }
 }
 
-/* Of those that are left MPI may still have something: they are forgotten, not freed. */
+/* Frees links at the end of a class. MPI may still use their communicators, which are retired. */
 void mpi_links_free(struct na_plugin_class *na_class)
 {
     while (!kit_list_empty(&na_class->links)) {
@@ -253,12 +250,12 @@ void mpi_links_free(struct na_plugin_class *na_class)
 
         kit_list_remove(&link->node);
         if (link->is_own_comm)
-            mpi_comm_leave(link->comm);
+            mpi_comm_retire(link->comm);
         kit_host->mem_free(link);
     }
 }
 
-/* One that is there and in no use. */
+/* Returns a ready link to the endpoint that no peer uses, or NULL. */
 static struct mpi_link *link_find(struct na_plugin_class *na_class, const char *name)
 {
     for (struct kit_link *node = na_class->links.next; node != &na_class->links;
@@ -272,13 +269,13 @@ static struct mpi_link *link_find(struct na_plugin_class *na_class, const char *
     return NULL;
 }
 
-static int32_t link_aim(struct mpi_link *link, const struct kit_peer *peer)
+static int32_t link_open(struct mpi_link *link, const struct kit_peer *peer)
 {
-    return link->na_class->is_dynamic ? link_aim_dynamic(link, peer) : link_aim_static(link);
+    return link->na_class->is_dynamic ? link_open_dynamic(link, peer) : link_open_static(link);
 }
 
-/* Among ranks there is a way to everybody. */
-static int32_t link_aim_static(struct mpi_link *link)
+/* Ranks of one job need no connection. */
+static int32_t link_open_static(struct mpi_link *link)
 {
     if (!mpi_name_read(link->name, &link->rank, &link->serial))
         return NA_PLUGIN_HOSTUNREACH;
@@ -293,10 +290,10 @@ static int32_t link_aim_static(struct mpi_link *link)
 }
 
 /*
- * MPI does not connect a process with itself. It takes minutes to find that nobody accepts, so a
- * process of this node that has ended, whose port nobody else will have, is not called.
+ * MPI cannot connect a process with itself. It needs minutes to notice that a port is gone, so a
+ * peer on this node whose process has ended is not connected to.
  */
-static int32_t link_aim_dynamic(struct mpi_link *link, const struct kit_peer *peer)
+static int32_t link_open_dynamic(struct mpi_link *link, const struct kit_peer *peer)
 {
     int32_t ret;
 
@@ -317,7 +314,7 @@ static int32_t link_aim_dynamic(struct mpi_link *link, const struct kit_peer *pe
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Also while its parent has not heard of it. */
+/* True if the peer's process on this node has ended, even if it is a zombie. */
 static bool link_is_dead(const struct kit_peer *peer)
 {
     uint64_t incarnation, start;
@@ -331,8 +328,8 @@ static bool link_is_dead(const struct kit_peer *peer)
     return kit_process_read(pid, &start, &is_over) && is_over;
 }
 
-/* To the dead nothing is said: Open MPI may lock itself up in writing to the socket of one. */
-static void link_leave_dead(struct mpi_link *link, const struct kit_peer *peer)
+/* No BYE is sent to a dead process: Open MPI may deadlock in writing to its socket. */
+static void link_skip_bye_if_dead(struct mpi_link *link, const struct kit_peer *peer)
 {
     if (link->is_own_comm && link_is_dead(peer))
         link->has_said_bye = true;
@@ -362,7 +359,7 @@ static void link_connect(struct mpi_link *link, MPI_Comm comm, uint32_t serial)
         link_fail(link, "nothing can be received from it");
 }
 
-/* It is not waited for any more. */
+/* The link is not connecting any more. */
 static void link_dialed(struct mpi_link *link)
 {
     if (link->deadline != 0)
@@ -370,7 +367,7 @@ static void link_dialed(struct mpi_link *link)
     link->deadline = 0;
 }
 
-/* Its users are told, and let go of it. */
+/* Fails the link and its peer. */
 static void link_fail(struct mpi_link *link, const char *reason)
 {
     link_dialed(link);

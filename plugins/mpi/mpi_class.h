@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the modules of this plugin share. Messages are frames of kit_msg.h, puts and gets pieces
- * of kit_rma.h, both as MPI messages. All that MPI reads or writes lies in buffers of ours:
- * MPI cannot be told to let go of memory, so the user's is copied.
+ * The declarations that the modules of this plugin share. Frames of kit_msg.h and pieces of
+ * kit_rma.h are sent as MPI messages. MPI cannot be told to stop using memory, so the user's memory
+ * is copied to and from buffers of the plugin.
  */
 
 #ifndef MPI_CLASS_H
@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Which MPI this object is built for: the build system says its plugin's name. */
+/* The MPI that this object is built for. The build system defines MPI_PLUGIN_NAME. */
 #ifdef OPEN_MPI
 #    define MPI_BUILT_FOR "Open MPI"
 #else
@@ -30,30 +30,30 @@
 #define MPI_WINDOW           4u
 #define MPI_PIECE_EAGER      (UINT32_C(60) << 10) /* between jobs: decision 11 */
 #define MPI_WINDOW_EAGER     16u
-#define MPI_SHARED_RECEIVES  8u  /* posted for all peers together */
-#define MPI_LINK_RECEIVES    2u  /* and for each that has a communicator of its own */
-#define MPI_SYNC_EVERY       8u  /* of so many frames to a peer one waits until it is received */
-#define MPI_SYNC_ANYWAY      64u /* and of so many to one that sends frames itself */
-#define MPI_SENT_MAX         32u /* frames that MPI was not asked about since they were sent */
+#define MPI_SHARED_RECEIVES  8u  /* receives posted for all peers together */
+#define MPI_LINK_RECEIVES    2u  /* and for each link with its own communicator */
+#define MPI_SYNC_EVERY       8u  /* one in so many frames is a synchronous send */
+#define MPI_SYNC_ANYWAY      64u /* and one in so many to a peer that sends frames */
+#define MPI_SENT_MAX         32u /* sent frames whose requests were not tested yet */
 #define MPI_CLOCK_POLLS      64u
-#define MPI_ALL_POLLS        16u /* polls, of which one asks for what is out of order, too */
-#define MPI_DIAL_NS          UINT64_C(30000000000) /* for a target to accept */
-#define MPI_BYE_NS           UINT64_C(200000000)   /* for BYEs when a class closes */
+#define MPI_ALL_POLLS        16u                   /* one in so many polls tests all requests */
+#define MPI_DIAL_NS          UINT64_C(30000000000) /* for the target to accept */
+#define MPI_BYE_NS           UINT64_C(200000000)   /* for the peers' BYEs when a class closes */
 
-/* In a poll that finds nothing. With MPICH a look takes longer. */
-#define MPI_LOOKS 4u
+/* Tests of a request in a poll that finds nothing. With MPICH a test takes longer. */
+#define MPI_TESTS 4u
 #ifdef OPEN_MPI
-#    define MPI_LOOKS_ALONE 8u /* where only frames of all are waited for */
+#    define MPI_TESTS_ALONE 8u /* when only receives on the shared link are posted */
 #else
-#    define MPI_LOOKS_ALONE 4u
+#    define MPI_TESTS_ALONE 4u
 #endif
 
-/* Tags: frames carry the number of the endpoint they are for, pieces are numbered behind. */
+/* Tags: of a frame the number of the receiving endpoint; pieces have the tags behind those. */
 #define MPI_SERIALS_MAX      4096u
 #define MPI_TAG_META         4096 /* HELLO and BYE of a link */
 #define MPI_TAG_PIECES       8192
 #define MPI_TAGS             16384u /* of pieces, for each endpoint */
-#define MPI_TAGS_FEW         1024u  /* where MPI has few */
+#define MPI_TAGS_FEW         1024u  /* if MPI has few tags */
 
 #define MPI_LOG(level, ...)  KIT_LOG(level, MPI_PLUGIN_NAME, __VA_ARGS__)
 #define MPI_LOG_ERROR(...)   MPI_LOG(NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
@@ -68,17 +68,18 @@ enum mpi_job_kind {
     MPI_JOB_RECV_PIECE,
     MPI_JOB_SEND_META,
     MPI_JOB_RECV_META,
-    MPI_JOB_RECV_REST, /* of a link that is out of use: it is dropped */
+    MPI_JOB_RECV_REST, /* of a link that is closing: the message is dropped */
 };
 
 /*
- * Begins the message of each frame, in the byte order of the machine, as MPI has none for bytes.
- * Messages of one sender are received in order, but several threads may see them done in another.
+ * The header of each frame's message, in the byte order of the machine, because MPI does not
+ * convert bytes. MPI matches the messages of a sender in order, but with several threads in MPI
+ * they may complete in another order.
  */
 struct mpi_frame_header {
     uint32_t serial;   /* of the sending endpoint */
-    uint32_t link;     /* number of its way to us; a later one is higher */
-    uint32_t sequence; /* on that way, from 0 */
+    uint32_t link;     /* number of its link to us; a later link has a higher one */
+    uint32_t sequence; /* of the frame on that link, from 0 */
     uint32_t magic;
 };
 
@@ -87,33 +88,33 @@ struct mpi_frame_header {
 #define MPI_BUCKETS      256u
 #define MPI_EARLY_MAX    64u
 
-/* An endpoint that sends us frames (source.c). */
+/* An endpoint that sends frames to us (source.c). */
 struct mpi_source {
     struct mpi_source *hash_next;
-    const struct mpi_link *via; /* on which they come */
+    const struct mpi_link *via; /* the link on which they arrive */
     int rank;
     uint32_t serial;
     uint32_t link;
     uint32_t expected; /* sequence of the next frame */
     uint32_t early_count;
-    struct kit_link early; /* jobs with frames that came before it */
+    struct kit_link early; /* jobs with frames that overtook it, by sequence */
 };
 
-/* One message that MPI works on, with the memory that it works on. */
+/* A message that is sent or received by MPI, with its buffer. */
 struct mpi_job {
-    struct kit_link node; /* of a pool, of the posted or deferred ones, of the remains */
+    struct kit_link node; /* of a pool, or of another list of the class or the process */
     struct mpi_link *link;
     enum mpi_job_kind kind;
     uint32_t index; /* in the class's requests; UINT32_MAX: in none */
-    int source;     /* rank that it came from */
+    int source;     /* rank of the sender */
     uint64_t capacity;
     struct kit_frame *frame;
     struct kit_rma_piece *piece;
-    bool is_cancelled; /* what comes is dropped */
-    bool is_withdrawn; /* MPI was asked to end it */
-    int32_t status;    /* of what is done, until it is dealt with */
+    bool is_cancelled; /* a received message is dropped */
+    bool is_withdrawn; /* MPI_Cancel() was called */
+    int32_t status;    /* of a completed job */
     uint64_t size;
-    MPI_Request request; /* of remains, and of what is to be settled or looked at */
+    MPI_Request request; /* if it is not in the class's requests */
     uint8_t *data;
 };
 
@@ -123,42 +124,42 @@ enum mpi_link_phase {
     MPI_LINK_FAILED,
 };
 
-/* The way to an endpoint, or for all: the one on which everybody's frames come. */
+/* The connection to an endpoint; or the shared link, on which frames of all ranks arrive. */
 struct mpi_link {
     struct kit_link node; /* of the class */
     struct na_plugin_class *na_class;
-    struct kit_peer *peer; /* NULL: the message layer does not use it */
-    char *name;            /* of the endpoint; NULL: for all, or not known yet */
+    struct kit_peer *peer; /* that uses the link, or NULL */
+    char *name;            /* of the endpoint; NULL: the shared link */
     enum mpi_link_phase phase;
     MPI_Comm comm;
-    bool is_own_comm; /* of this link alone, in which the other side says BYE, too */
+    bool is_own_comm; /* `comm` is of this link alone; both sides end it with a BYE */
     bool is_local;    /* to an endpoint of this process */
     bool has_said_bye;
-    bool is_leaving; /* the other side has said BYE, perhaps before its last frames came */
+    bool is_peer_closing; /* a BYE came, but perhaps not all frames sent before it */
     bool has_heard_bye;
-    uint32_t bye;      /* frames that it sent before */
-    uint64_t deadline; /* ns: for the connection that is being made; 0: none is */
+    uint32_t peer_sent; /* frames that the peer sent before its BYE */
+    uint64_t deadline;  /* ns: for connecting; 0: it is not connecting */
     int rank;
     uint32_t serial; /* of the other endpoint */
-    uint32_t number; /* of this way among all that the process had */
-    uint32_t sent;   /* frames */
-    uint32_t heard;  /* frames of the other endpoint's, when they were counted last */
-    uint32_t jobs;   /* that MPI works on */
-    bool is_closing; /* goes when there are none */
+    uint32_t number; /* of this link in the process, ascending */
+    uint32_t sent;   /* frames sent */
+    uint32_t heard;  /* mpi_source_received() at the last synchronous send */
+    uint32_t jobs;   /* jobs on the link */
+    bool is_closing; /* it is freed when it has no jobs */
 };
 
-/* A connection that another thread made or accepted, for the class that it is for. */
+/* A connection that another thread has made or accepted, to be taken by its class. */
 struct mpi_arrival {
     struct kit_link node;
-    MPI_Comm comm; /* MPI_COMM_NULL: there is none, because of status */
+    MPI_Comm comm; /* MPI_COMM_NULL: `status` says why there is none */
     int32_t status;
     bool is_dialed;
-    uint32_t link;   /* number of the link that it was dialed for */
+    uint32_t link;   /* number of the link that is connected by it */
     uint32_t serial; /* of the other endpoint */
     char name[KIT_NAME_MAX];
 };
 
-/* Requests of a class, in arrays as MPI wants them. */
+/* The requests of a class, in arrays as MPI_Testsome() takes them. */
 struct mpi_requests {
     MPI_Request *requests;
     struct mpi_job **jobs;
@@ -169,35 +170,34 @@ struct mpi_requests {
     uint32_t capacity;
 };
 
-/* Begins with the message layer's endpoint. */
 struct na_plugin_class {
-    struct kit_endpoint fabric;
-    struct kit_link node; /* of all of the process */
+    struct kit_endpoint fabric; /* the kit's part, which must be first */
+    struct kit_link node;       /* of all classes of the process */
     bool is_dynamic;
     bool is_listening;
     uint32_t serial;
     char name[KIT_NAME_MAX];
     struct mpi_requests requests;
     struct kit_link links;
-    struct mpi_link *shared; /* for all */
-    struct kit_link posted;  /* receives on the shared link: MPI fills them in this order */
+    struct mpi_link *shared; /* the shared link */
+    struct kit_link posted;  /* receives on `shared`, in the order in which MPI fills them */
     uint32_t posted_count;
-    bool has_more;         /* the last poll found something */
-    struct kit_link again; /* receives on it that are posted when there is time */
-    struct kit_link sent;  /* small frames that MPI has, looked at when there is time */
+    bool has_more;         /* the last poll found completed jobs */
+    struct kit_link again; /* receives on `shared` that an idle poll posts again */
+    struct kit_link sent;  /* sent small frames, tested by an idle poll */
     uint32_t sent_count;
-    struct kit_link held; /* frames that the message layer keeps */
+    struct kit_link held; /* received frames that the message layer still reads */
     struct kit_link free_frames;
     struct kit_link free_pieces;
-    uint32_t job_count; /* with memory, in use or not */
+    uint32_t job_count; /* allocated jobs, in use or not */
     struct mpi_source *sources[MPI_BUCKETS];
     uint32_t polls;
     uint32_t collects;
-    uint32_t dialing;         /* links */
-    struct kit_link arrivals; /* the lock of the process */
+    uint32_t dialing;         /* links that are connecting */
+    struct kit_link arrivals; /* guarded by process_lock */
     _Atomic bool has_arrivals;
-    bool has_unused; /* links */
-    bool is_failed;  /* said once */
+    bool has_unused; /* closing links without jobs, perhaps */
+    bool is_failed;  /* MPI_Testsome() failed, which was logged */
 };
 
 struct mpi_peer {
@@ -208,16 +208,16 @@ struct mpi_piece {
     struct mpi_job *job;
 };
 
-/* What the classes of the process share. */
+/* Shared by the classes of the process. */
 struct mpi_process {
-    MPI_Comm world; /* a communicator of our own with the ranks of static addresses */
-    MPI_Comm self;  /* likewise with this process alone */
+    MPI_Comm world; /* our duplicate, with the ranks of static addresses */
+    MPI_Comm self;  /* our duplicate of MPI_COMM_SELF */
     int rank, size; /* in world */
     uint32_t serials;
-    uint32_t tags; /* for each of them */
+    uint32_t tags; /* for the pieces of each endpoint */
     int thread_level;
     bool is_ours;    /* we initialised MPI */
-    bool is_locking; /* MPI wants one thread at a time */
+    bool is_locking; /* MPI allows one thread at a time */
 };
 
 extern struct mpi_process mpi_process;
@@ -257,7 +257,7 @@ uint32_t mpi_process_number(void);
 void mpi_call_lock(void);
 void mpi_call_unlock(void);
 
-/* Around calls of MPI; may be nested. */
+/* Called around calls of MPI; may be nested. */
 static inline void mpi_enter(void)
 {
     if (kit_unlikely(mpi_process.is_locking))
@@ -280,7 +280,7 @@ int32_t mpi_class_initialize(const struct na_plugin_init *init, struct na_host_c
 int32_t mpi_class_finalize(struct na_plugin_class *na_class);
 
 /* address.c */
-#define MPI_ORIGIN_PREFIX "origin-" /* who does not listen */
+#define MPI_ORIGIN_PREFIX "origin-" /* names of endpoints that do not listen */
 int32_t mpi_addr_lookup(struct na_plugin_class *na_class, const char *name,
                         struct na_plugin_addr **addr_p);
 bool mpi_name_read(const char *name, int *rank_p, uint32_t *serial_p);
@@ -290,11 +290,11 @@ bool mpi_port_read(const char *name, char port[KIT_NAME_MAX], uint32_t *serial_p
 struct mpi_link *mpi_link_make(struct na_plugin_class *na_class, const char *name);
 void mpi_link_drop(struct mpi_link *link);
 void mpi_links_free_unused(struct na_plugin_class *na_class);
-void mpi_link_quiet(struct mpi_link *link);
+void mpi_link_drain(struct mpi_link *link);
 int32_t mpi_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer);
 void mpi_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer);
 
-/* After something on the link is done: perhaps MPI is done with it, too. The next poll looks. */
+/* Called when a job of the link ends: if the link is closing, the next poll tries to free it. */
 static inline void mpi_link_unused(struct mpi_link *link)
 {
     if (kit_unlikely(link->is_closing))
@@ -305,7 +305,7 @@ void mpi_link_met(struct na_plugin_class *na_class);
 void mpi_links_look(struct na_plugin_class *na_class);
 void mpi_link_bye(const struct mpi_job *job);
 void mpi_link_left(struct mpi_link *link);
-void mpi_links_leave(struct na_plugin_class *na_class);
+void mpi_links_close(struct na_plugin_class *na_class);
 void mpi_links_free(struct na_plugin_class *na_class);
 
 /* dial.c: connections, made and accepted in threads, because MPI blocks in both */
@@ -313,7 +313,7 @@ int32_t mpi_port_open(char port[KIT_NAME_MAX]);
 int32_t mpi_dial(struct mpi_link *link);
 bool mpi_dial_is_waiting(void);
 bool mpi_port_is_own(const char *name);
-void mpi_comm_leave(MPI_Comm comm);
+void mpi_comm_retire(MPI_Comm comm);
 bool mpi_comms_close(void);
 
 /* job.c */
@@ -326,9 +326,9 @@ static inline bool mpi_job_is_receive(const struct mpi_job *job)
 struct mpi_job *mpi_job_get(struct na_plugin_class *na_class, struct mpi_link *link,
                             enum mpi_job_kind kind);
 void mpi_job_put(struct mpi_job *job);
-void mpi_job_settle(struct mpi_job *job);
+void mpi_job_free_request(struct mpi_job *job);
 int32_t mpi_job_send(struct mpi_job *job, int tag, uint64_t size, bool is_sync);
-bool mpi_job_look(struct mpi_job *job);
+bool mpi_job_poll(struct mpi_job *job);
 int32_t mpi_job_receive(struct mpi_job *job, int tag, uint64_t size);
 bool mpi_job_receive_rest(struct mpi_link *link);
 void mpi_job_withdraw(struct mpi_job *job);
@@ -343,12 +343,12 @@ void mpi_frame_release(struct kit_endpoint *endpoint, void *cookie);
 void mpi_frame_sent(struct na_plugin_class *na_class, struct mpi_job *job);
 void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job);
 void mpi_frame_drop(struct mpi_job *job);
-void mpi_frames_later(struct na_plugin_class *na_class);
+void mpi_frames_do_deferred(struct na_plugin_class *na_class);
 void mpi_frames_look(struct na_plugin_class *na_class);
 int32_t mpi_receives_post(struct mpi_link *link, uint32_t count);
 
-/* Something waits for a poll that finds nothing. */
-static inline bool mpi_has_later(const struct na_plugin_class *na_class)
+/* True if an idle poll has sends to test or receives to post. */
+static inline bool mpi_has_deferred(const struct na_plugin_class *na_class)
 {
     return !kit_list_empty(&na_class->again) || na_class->sent_count != 0;
 }
@@ -358,7 +358,7 @@ extern _Atomic uint32_t mpi_activity;
 int32_t mpi_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *count);
 void mpi_wake(struct na_plugin_context *context);
 
-/* Something happens: nobody naps for a while. */
+/* Called when a message moves: waiting threads do not sleep for a while. */
 static inline void mpi_stay_awake(void)
 {
     uint32_t now = atomic_load_explicit(&mpi_activity, memory_order_relaxed);
@@ -370,10 +370,10 @@ static inline void mpi_stay_awake(void)
 bool mpi_source_take(struct na_plugin_class *na_class, struct mpi_job *job,
                      struct mpi_source **source_p);
 struct mpi_job *mpi_source_take_early(struct mpi_source *source);
-uint32_t mpi_source_heard(const struct mpi_link *link);
+uint32_t mpi_source_received(const struct mpi_link *link);
 void mpi_sources_free(struct na_plugin_class *na_class, const struct mpi_link *via);
 
-/* One that was kept and whose turn it is; NULL when there is none. */
+/* Takes the deferred job with the next frame, if there is one. */
 static inline struct mpi_job *mpi_source_next(struct mpi_source *source)
 {
     return kit_likely(kit_list_empty(&source->early)) ? NULL : mpi_source_take_early(source);

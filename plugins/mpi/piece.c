@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pieces of puts and gets. MPI cannot take back what it was given to send, nor let go of a message
- * that it matched: the pieces travel through buffers, so a transfer which is abandoned never waits.
+ * Pieces of puts and gets. MPI cannot cancel a send, nor a receive that it has matched, so pieces
+ * are copied through buffers, and an abandoned transfer never waits for MPI.
  */
 
 #include "mpi_class.h"
@@ -71,7 +71,7 @@ static int32_t piece_recv(void *owner, struct kit_rma_piece *piece)
     return ret;
 }
 
-/* MPI does not know the memory. */
+/* MPI uses the job's buffer, so the piece's memory is free at once. */
 static bool piece_cancel(void *owner, struct kit_rma_piece *piece)
 {
     struct mpi_piece *priv = piece->priv;
@@ -81,7 +81,7 @@ static bool piece_cancel(void *owner, struct kit_rma_piece *piece)
     return true;
 }
 
-/* A send cannot be taken back: it stays behind. */
+/* A send cannot be cancelled, so its job is abandoned. */
 static void piece_withdraw(void *owner, struct kit_rma_piece *piece)
 {
     struct na_plugin_class *na_class = owner;
@@ -104,7 +104,7 @@ static int32_t piece_begin(struct na_plugin_class *na_class, struct kit_rma_piec
     struct mpi_link *link = mpi_peer(piece->peer)->link;
     struct mpi_job *job;
 
-    if (kit_unlikely(link == NULL)) /* the message layer opens it when it answers, which is soon */
+    if (kit_unlikely(link == NULL)) /* the kit opens the peer when it answers */
         return NA_PLUGIN_AGAIN;
     if (kit_unlikely(link->phase != MPI_LINK_READY))
         return link->phase == MPI_LINK_DIALING ? NA_PLUGIN_AGAIN : NA_PLUGIN_HOSTUNREACH;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plugin's descriptor and table: MPI's messages under the message layer. */
+/* The plugin's descriptor and table. */
 
 #include "mpi_class.h"
 
@@ -11,7 +11,7 @@ static const void *plugin_get_extension(const char *id);
 static int32_t plugin_offer_describe(const char *protocol, const char *device, char *text,
                                      uint64_t size);
 
-/* Where the one plugin is not built, its protocols are found by the other one's name. */
+/* "mpi" also names the plugin for MPICH, which is used where that for Open MPI is not built. */
 static const char *const plugin_names[] = {MPI_PLUGIN_NAME, "mpi", NULL};
 
 static struct na_plugin plugin = {
@@ -53,7 +53,7 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
     return NA_PLUGIN_SUCCESS;
 }
 
-/* In a program that is linked with another MPI our calls end there. */
+/* In a program that is linked with another MPI, our calls would go to that one. */
 static bool plugin_meets_its_mpi(const char **reason_p)
 {
     static char reason[256];
@@ -85,7 +85,7 @@ static const void *plugin_get_extension(const char *id)
     return strcmp(id, NA_PLUGIN_EXT_OFFER_DETAILS) == 0 ? &details : kit_remote_get_extension(id);
 }
 
-/* MPI says its version before it is initialized, with what else it has to say behind a comma. */
+/* MPI tells its version before it is initialized. Details follow behind a comma. */
 static int32_t plugin_offer_describe(const char *protocol, const char *device, char *text,
                                      uint64_t size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Progress: asking MPI what it is done with. */
+/* Progress: testing MPI's requests. */
 
 #include "mpi_class.h"
 
@@ -18,8 +18,8 @@ int32_t mpi_poll(struct kit_endpoint *endpoint)
     count = mpi_jobs_collect(na_class);
     if (count != 0)
         mpi_stay_awake();
-    else if (kit_unlikely(mpi_has_later(na_class)))
-        mpi_frames_later(na_class);
+    else if (kit_unlikely(mpi_has_deferred(na_class)))
+        mpi_frames_do_deferred(na_class);
     for (uint32_t i = 0; i < count; i++) {
         struct mpi_job *job = na_class->requests.done[i];
 
@@ -51,15 +51,14 @@ int32_t mpi_poll(struct kit_endpoint *endpoint)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* When the class closes. Receives end when they are cancelled, sends when they were received. */
+/* Ends all jobs when the class closes: receives are cancelled, sends get a moment to complete. */
 void mpi_jobs_abandon_all(struct na_plugin_class *na_class)
 {
     struct mpi_requests *requests = &na_class->requests;
     uint64_t end = kit_host->clock_ns() + ABANDON_NS;
 
-    /* Those that are not posted again keep nothing of MPI's. */
     for (struct kit_link *node = na_class->again.next; node != &na_class->again; node = node->next)
-        mpi_job_settle(kit_container(node, struct mpi_job, node));
+        mpi_job_free_request(kit_container(node, struct mpi_job, node));
     for (uint32_t i = 0; i < requests->count; i++)
         if (mpi_job_is_receive(requests->jobs[i]))
             mpi_job_withdraw(requests->jobs[i]);
@@ -78,7 +77,7 @@ void mpi_jobs_abandon_all(struct na_plugin_class *na_class)
         mpi_job_abandon(requests->jobs[requests->count - 1]);
 }
 
-/* What goes by time is looked at once in a while. */
+/* Checks timeouts once in MPI_CLOCK_POLLS polls. */
 static void poll_clock(struct na_plugin_class *na_class)
 {
     uint64_t now = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What there is once in a process: its classes, by the numbers of their endpoints. */
+/* The classes of the process, by the numbers of their endpoints. */
 
 #include "mpi_class.h"
 
@@ -11,7 +11,8 @@ static struct na_plugin_class *process_find(uint32_t serial);
 struct mpi_process mpi_process = {.world = MPI_COMM_NULL, .self = MPI_COMM_NULL};
 
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
-pthread_mutex_t mpi_calls = PTHREAD_MUTEX_INITIALIZER; /* recursive once it is needed (start.c) */
+pthread_mutex_t mpi_calls =
+    PTHREAD_MUTEX_INITIALIZER; /* start.c makes it recursive before it is used */
 static struct kit_link classes = {&classes, &classes};
 static uint32_t next_serial;
 
@@ -51,7 +52,7 @@ void mpi_process_restart(void)
     (void) pthread_mutex_unlock(&process_lock);
 }
 
-/* True when MPI was finalized by somebody: it must not be called any more. */
+/* True when MPI is finalized, so that it must not be called any more. */
 bool mpi_process_is_over(void)
 {
     int is_over = 0;
@@ -60,7 +61,7 @@ bool mpi_process_is_over(void)
     return is_over != 0;
 }
 
-/* Whether a class of this process has the number. */
+/* True if a class of this process has the number. */
 bool mpi_process_has(uint32_t serial)
 {
     bool is_there;
@@ -71,7 +72,7 @@ bool mpi_process_has(uint32_t serial)
     return is_there;
 }
 
-/* The number of the endpoint of this process that has the name; false: there is none. */
+/* Finds the number of the endpoint of this process with that name; false: there is none. */
 bool mpi_process_local(const char *name, uint32_t *serial_p)
 {
     bool is_there = false;
@@ -87,7 +88,7 @@ bool mpi_process_local(const char *name, uint32_t *serial_p)
     return is_there;
 }
 
-/* What came for the endpoint of that number; false: there is none. */
+/* Gives a connection to the endpoint of that number; false: there is none. */
 bool mpi_process_deliver(uint32_t serial, struct mpi_arrival *arrival)
 {
     struct na_plugin_class *na_class;
@@ -102,7 +103,7 @@ bool mpi_process_deliver(uint32_t serial, struct mpi_arrival *arrival)
     return na_class != NULL && na_class->is_dynamic;
 }
 
-/* The oldest one; NULL when there is none. */
+/* Takes the oldest connection; NULL when there is none. */
 struct mpi_arrival *mpi_process_arrival(struct na_plugin_class *na_class)
 {
     struct mpi_arrival *arrival = NULL;
@@ -118,7 +119,7 @@ struct mpi_arrival *mpi_process_arrival(struct na_plugin_class *na_class)
     return arrival;
 }
 
-/* Numbers of ways; never two alike, each higher than those before. */
+/* Returns a number for a link: unique in the process, and ascending. */
 uint32_t mpi_process_number(void)
 {
     static _Atomic uint32_t last;
@@ -136,7 +137,7 @@ void mpi_call_unlock(void)
     (void) pthread_mutex_unlock(&mpi_calls);
 }
 
-/* The lock is held. */
+/* process_lock is held. */
 static struct na_plugin_class *process_find(uint32_t serial)
 {
     for (struct kit_link *node = classes.next; node != &classes; node = node->next) {

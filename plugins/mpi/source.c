@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The order of frames. MPI matches messages of one sender in order, but when another thread of the
- * program is in MPI, too, the later one may be done first: it waits here for the earlier one.
+ * The order of frames. MPI matches the messages of a sender in order, but when another thread of
+ * the program is in MPI, too, a later message may complete first. Its frame is deferred here.
  */
 
 #include "mpi_class.h"
@@ -14,12 +14,12 @@ static struct mpi_source *source_make(struct na_plugin_class *na_class, const st
                                       int rank, uint32_t serial);
 static uint32_t source_hash(const struct mpi_link *via, int rank, uint32_t serial);
 static void source_begin(struct mpi_source *source, uint32_t link);
-static void source_keep(struct mpi_source *source, struct mpi_job *job, uint32_t sequence);
+static void source_defer(struct mpi_source *source, struct mpi_job *job, uint32_t sequence);
 static uint32_t job_sequence(const struct mpi_job *job);
 
 /*
- * False: it is no frame of ours, or of a way that is out of use. True: it is its turn, or with
- * `*source_p` NULL the job is kept until it is.
+ * Sorts a received frame. False: it is not a frame, or of an old link. True: it is the next frame,
+ * or, with `*source_p` NULL, the job is deferred until it is.
  */
 bool mpi_source_take(struct na_plugin_class *na_class, struct mpi_job *job,
                      struct mpi_source **source_p)
@@ -51,12 +51,12 @@ bool mpi_source_take(struct na_plugin_class *na_class, struct mpi_job *job,
     }
     if ((int32_t) (header.sequence - source->expected) < 0 || source->early_count == MPI_EARLY_MAX)
         return false;
-    source_keep(source, job, header.sequence);
+    source_defer(source, job, header.sequence);
     *source_p = NULL;
     return true;
 }
 
-/* For mpi_source_next: one is kept, but its turn may not have come. */
+/* The slow path of mpi_source_next(). */
 struct mpi_job *mpi_source_take_early(struct mpi_source *source)
 {
     struct mpi_job *job = kit_container(source->early.next, struct mpi_job, node);
@@ -69,8 +69,8 @@ struct mpi_job *mpi_source_take_early(struct mpi_source *source)
     return job;
 }
 
-/* A number that changes with each frame from the link's endpoint. */
-uint32_t mpi_source_heard(const struct mpi_link *link)
+/* Returns a count of the frames from the link's endpoint. */
+uint32_t mpi_source_received(const struct mpi_link *link)
 {
     const struct na_plugin_class *na_class = link->na_class;
     const struct mpi_source *source = source_find(
@@ -79,7 +79,7 @@ uint32_t mpi_source_heard(const struct mpi_link *link)
     return source != NULL ? source->expected : 0;
 }
 
-/* Those whose frames came on that way; NULL: all. */
+/* Frees the sources whose frames arrive on that link; NULL: all. */
 void mpi_sources_free(struct na_plugin_class *na_class, const struct mpi_link *via)
 {
     for (uint32_t i = 0; i < MPI_BUCKETS; i++) {
@@ -99,7 +99,7 @@ void mpi_sources_free(struct na_plugin_class *na_class, const struct mpi_link *v
     }
 }
 
-/* NULL when there was no frame from it yet. */
+/* Returns NULL when no frame of the endpoint has arrived. */
 static struct mpi_source *source_find(const struct na_plugin_class *na_class,
                                       const struct mpi_link *via, int rank, uint32_t serial)
 {
@@ -134,7 +134,7 @@ static uint32_t source_hash(const struct mpi_link *via, int rank, uint32_t seria
     return (((uint32_t) rank * 31 + serial) * 31 + via->number) % MPI_BUCKETS;
 }
 
-/* A new way: what is left of the old one does not count. */
+/* Starts with a new link of the endpoint; deferred frames of the old one are dropped. */
 static void source_begin(struct mpi_source *source, uint32_t link)
 {
     source->link = link;
@@ -144,14 +144,14 @@ static void source_begin(struct mpi_source *source, uint32_t link)
         mpi_job_put(kit_container(source->early.next, struct mpi_job, node));
 }
 
-static void source_keep(struct mpi_source *source, struct mpi_job *job, uint32_t sequence)
+static void source_defer(struct mpi_source *source, struct mpi_job *job, uint32_t sequence)
 {
     struct kit_link *node = source->early.prev;
 
     while (node != &source->early &&
            (int32_t) (job_sequence(kit_container(node, struct mpi_job, node)) - sequence) > 0)
         node = node->prev;
-    kit_list_prepend(node, &job->node); /* behind it */
+    kit_list_prepend(node, &job->node); /* behind `node` */
     source->early_count++;
 }
 

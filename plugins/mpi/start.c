@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPI itself, and the communicators that all classes use. MPI can be initialised once only; if that
- * was done here it lasts until the process ends.
+ * Initialising MPI, and the communicators that all classes use. MPI can be initialised only once;
+ * if the plugin did it, MPI is finalized when the process ends.
  */
 
 #include "mpi_class.h"
@@ -26,10 +26,10 @@ static void process_drain(MPI_Comm comm);
 static const char *thread_level_text(int level);
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
-static pid_t owner_pid;       /* 0: MPI was not looked at yet */
-static long world_given = -1; /* the communicator that `world` was made of; -1: MPI_COMM_WORLD */
+static pid_t owner_pid;       /* process that first used MPI here; 0: none yet */
+static long world_given = -1; /* handle of which `world` is a duplicate; -1: MPI_COMM_WORLD */
 
-/* Initialises MPI if nobody has, and gives the class its number. */
+/* Initialises MPI if that was not done, and gives the class its number. */
 int32_t mpi_start(struct na_plugin_class *na_class, const struct na_plugin_init *init)
 {
     int32_t ret;
@@ -84,7 +84,7 @@ static int32_t process_start(void)
             return NA_PLUGIN_NODEV;
         }
         mpi_process.is_ours = true;
-        kit_process_ignore_sigpipe(); /* Open MPI writes to sockets of the dead */
+        kit_process_ignore_sigpipe(); /* Open MPI writes to sockets that a peer has closed */
         (void) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
         (void) MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
         (void) atexit(process_end);
@@ -95,8 +95,8 @@ static int32_t process_start(void)
 }
 
 /*
- * With less than MPI_THREAD_MULTIPLE calls of MPI from two threads must not meet. Ours do not, but
- * about those of the program nothing can be done here: it has to say that it uses one thread.
+ * With less than MPI_THREAD_MULTIPLE, two threads must not be in MPI at the same time. A lock keeps
+ * our calls apart, but not those of the program, which must promise to use one thread.
  */
 static int32_t process_check_threads(const struct na_plugin_class *na_class,
                                      const struct na_plugin_init *init)
@@ -129,7 +129,7 @@ static int32_t process_check_threads(const struct na_plugin_class *na_class,
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Another MPI's mpiexec starts processes that do not find each other. */
+/* Started by the mpiexec of another MPI, each process would be a job of its own. */
 static int32_t process_check_launch(void)
 {
 #ifdef OPEN_MPI
@@ -163,9 +163,9 @@ static int32_t process_communicators(const struct na_plugin_class *na_class)
 }
 
 /*
- * Once for each communicator that is given, and then all of its ranks have to take part. The
- * program names it by the environment (na_mpi.h). The one before is never freed: a BYE may be
- * under way in it, and Open MPI gives that to the next one with the same number, or crashes.
+ * Duplicates the program's communicator, which the environment names (na_mpi.h), once for each; all
+ * of its ranks must take part. The duplicate before is never freed: Open MPI would deliver a late
+ * BYE to the next communicator with the same number, or crash.
  */
 static int32_t process_world(void)
 {
@@ -197,7 +197,7 @@ static int32_t process_world(void)
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     world_given = handle;
-    /* Nothing is under way in new communicators: the first endpoint is number 0 again. */
+    /* There are no late messages in new communicators, so numbers can begin at 0 again. */
     if (mpi_process_is_empty()) {
         mpi_process_restart();
         mpi_process.self = MPI_COMM_NULL;
@@ -207,12 +207,12 @@ static int32_t process_world(void)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Every process counts alike: they have the same MPI. */
+/* All processes get the same numbers, because they have the same MPI. */
 static void process_count_tags(void)
 {
     int is_set = 0;
     int *bound = NULL;
-    uint32_t last = 32767; /* what the standard promises */
+    uint32_t last = 32767; /* the least that the MPI standard guarantees */
 
     (void) MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &is_set);
     if (is_set != 0 && *bound > 32767)
@@ -223,7 +223,7 @@ static void process_count_tags(void)
         mpi_process.serials = MPI_SERIALS_MAX;
 }
 
-/* At exit. Ranks wait for each other here, as MPI has it; jobs for those they are connected to. */
+/* Called at exit. MPI_Finalize() waits for the other ranks, and for connected jobs. */
 static void process_end(void)
 {
     if (owner_pid != getpid() || mpi_process_is_over())
@@ -239,7 +239,7 @@ static void process_end(void)
     (void) MPI_Finalize();
 }
 
-/* What came for endpoints that were closed already, mostly others' BYEs; some MPIs complain. */
+/* Receives messages for closed endpoints, mostly BYEs: some MPIs warn about unreceived ones. */
 static void process_drain(MPI_Comm comm)
 {
     static uint8_t dropped[DRAIN_SIZE];
@@ -254,7 +254,7 @@ static void process_drain(MPI_Comm comm)
             is_there == 0)
             break;
         (void) MPI_Get_count(&status, MPI_BYTE, &size);
-        if (size > DRAIN_SIZE) /* who sends it may not be able to go on */
+        if (size > DRAIN_SIZE) /* its sender may not be able to send the rest */
             break;
         (void) MPI_Mrecv(dropped, size, MPI_BYTE, &message, MPI_STATUS_IGNORE);
     }

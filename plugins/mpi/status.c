@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What MPI says, in our terms. */
+/* MPI's errors, as status codes and as text. */
 
 #include "mpi_class.h"
 
@@ -30,7 +30,7 @@ int32_t mpi_status(int error)
     }
 }
 
-/* For the log; may have several lines in some, of which the first one is taken. */
+/* Returns the first line of MPI's error text, for the log. */
 const char *mpi_text(int error, char text[MPI_TEXT_MAX])
 {
     char full[MPI_MAX_ERROR_STRING + 1] = "";

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting. MPI gives nothing to sleep on, so it is polled: all the time while something happens,
- * and the longer nothing does the more seldom.
+ * Waiting. MPI has no descriptor to sleep on, so it is polled: without pause while messages move,
+ * and with longer pauses the longer none does.
  */
 
 #include "mpi_class.h"
 
 #include <time.h>
 
-#define WAIT_SPINS    (32u / MPI_LOOKS_ALONE)
-#define WAIT_AWAKE_NS UINT64_C(100000)  /* so long after the last message without a nap */
-#define WAIT_SHARE    8u                /* a nap is that part of the time that nothing happened */
-#define WAIT_NAP_NS   UINT64_C(1000000) /* but not longer */
+#define WAIT_SPINS    (32u / MPI_TESTS_ALONE)
+#define WAIT_AWAKE_NS UINT64_C(100000)  /* no pause for this time after a message */
+#define WAIT_SHARE    8u                /* a pause is this part of the idle time */
+#define WAIT_NAP_NS   UINT64_C(1000000) /* the longest pause */
 
 static int32_t wait_round(struct na_plugin_context *context, uint64_t now, uint64_t end,
                           uint32_t *count);
 static bool wait_has_seen(uint64_t now);
 
-/* Of all classes of the process; each thread that waits looks up once for what it has not seen. */
-_Atomic uint32_t mpi_activity; /* changes when something happens */
+/* For all classes of the process. A waiting thread returns once for activity that is new to it. */
+_Atomic uint32_t mpi_activity; /* changes when a message moves */
 static _Atomic uint32_t wakes;
-static _Atomic uint64_t awake_ns; /* when the last of it was seen */
+static _Atomic uint64_t awake_ns; /* when a thread last saw new activity */
 static _Thread_local uint32_t activity_seen, wakes_seen;
 
 int32_t mpi_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *count)
@@ -46,7 +46,7 @@ void mpi_wake(struct na_plugin_context *context)
     (void) atomic_fetch_add(&wakes, 1);
 }
 
-/* Something that this thread did not know of: another one may have completed what it waits for. */
+/* True if there was new activity: another thread may have completed what this one waits for. */
 static bool wait_has_seen(uint64_t now)
 {
     uint32_t newest = atomic_load_explicit(&mpi_activity, memory_order_relaxed);
@@ -60,7 +60,7 @@ static bool wait_has_seen(uint64_t now)
     return is_new;
 }
 
-/* Polls for a while, or naps and polls. */
+/* Polls for a while, or sleeps and polls once. */
 static int32_t wait_round(struct na_plugin_context *context, uint64_t now, uint64_t end,
                           uint32_t *count)
 {
