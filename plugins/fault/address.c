@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses are the wrapped plugin's own, also as strings: peers that are wrapped and peers that
- * are not understand each other. */
+/* Addresses are the wrapped plugin's, also as strings, so that a peer need not be wrapped. */
 
 #include "fault.h"
 
@@ -21,7 +20,7 @@ const struct na_plugin_addr_serialize fault_addr_serialize_extension = {
     .addr_deserialize = deserialize,
 };
 
-/* Whoever writes the address as the init string that the peer was opened with is understood. */
+/* Also accepts the init string with which the peer was opened: prefix and options are cut off. */
 int32_t fault_addr_lookup(struct na_plugin_class *na_class, const char *name,
                           struct na_plugin_addr **addr_p)
 {
@@ -56,8 +55,7 @@ void fault_addr_free(struct na_plugin_class *na_class, struct na_plugin_addr *ad
     fault_class->inner->addr_free(fault_class->inner_class, addr);
 }
 
-/* Only a core of 1.2 calls this, and its copy of the wrapped plugin's table has the member. */
-/* Addresses are those of the wrapped plugin, so what it reports goes straight to the core. */
+/* The wrapped plugin reports to the core directly, because its addresses are ours. */
 static int32_t peer_events_set(struct na_plugin_class *na_class, na_plugin_peer_lost_fn report,
                                void *arg)
 {
@@ -73,6 +71,7 @@ const struct na_plugin_peer_events fault_peer_events_extension = {
     .peer_events_set = peer_events_set,
 };
 
+/* Only a core of ABI 1.2 or later calls this, so its table of the wrapped plugin has the member. */
 uint64_t fault_addr_capabilities(struct na_plugin_class *na_class, struct na_plugin_addr *addr)
 {
     const struct fault_class *fault_class = fault_class_get(na_class);
@@ -130,7 +129,7 @@ int32_t fault_addr_set_remove(struct na_plugin_class *na_class, struct na_plugin
     return fault_class->inner->addr_set_remove(fault_class->inner_class, addr);
 }
 
-/* As the core does it: without a compact form the string travels. */
+/* Without a compact form the string is serialized, as in the core. */
 static uint64_t serialize_size(struct na_plugin_class *na_class, struct na_plugin_addr *addr)
 {
     const struct fault_class *fault_class = fault_class_get(na_class);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls of the wrapped plugin about one operation. */
+/* Calls of the wrapped plugin with one operation. */
 
 #include "fault.h"
 
@@ -45,7 +45,7 @@ int32_t fault_call_cancel(const struct fault_context *context, const struct faul
                                                         : inner->cancel)(context->inner, op->inner);
 }
 
-/* Our table says that there are multi-receives. One that ends with its first message will do. */
+/* Without multi-receives in the wrapped plugin, one ends with its first message. */
 static int32_t call_multi(const struct fault_op *op)
 {
     const struct fault_class *fault_class = op->fault_class;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cancellation, and its refusal for a while. */
+/* Cancel, and refusing it for a while. */
 
 #include "fault.h"
 
@@ -12,7 +12,7 @@ int32_t fault_cancel(struct na_plugin_context *context, void *op)
     return cancel(context, op, false);
 }
 
-/* What keeps our operation as it is keeps the wrapped plugin's, which is posted with it only. */
+/* While our operation is valid, so is the wrapped plugin's, which is posted only by it. */
 int32_t fault_cancel_trusted(struct na_plugin_context *context, void *op)
 {
     return cancel(context, op, true);
@@ -33,7 +33,7 @@ static int32_t cancel(struct na_plugin_context *na_context, struct fault_op *op,
     struct fault_context *context = fault_context_get(na_context);
     struct fault_class *fault_class = context->fault_class;
 
-    if (!fault_class->observes)
+    if (!fault_class->has_faults)
         return fault_call_cancel(context, op, is_trusted);
     if (fault_class->options.cancel_fails == 0 || !refuse(context, op))
         fault_op_cancel(op, is_trusted);
@@ -46,7 +46,7 @@ void fault_op_cancel(struct fault_op *op, bool is_trusted)
     struct fault_context *context;
     enum fault_state state;
 
-    if (fault_class->holds && fault_hold_remove(op)) {
+    if (fault_class->may_defer && fault_defer_remove(op)) {
         fault_op_complete(op, NA_PLUGIN_CANCELED);
         return;
     }
@@ -72,8 +72,8 @@ void fault_op_cancel(struct fault_op *op, bool is_trusted)
     fault_op_unpin(op);
 }
 
-/* True when the cancel has to wait, or there is nothing to cancel. The request is noted, as a
- * transport does that cannot cancel; asking again does not help. */
+/* True when the cancel is refused, or there is nothing to cancel. A refused cancel is done after
+ * cancel_us, as by a transport that cannot cancel at once; calling it again does not help. */
 static bool refuse(struct fault_context *context, struct fault_op *op)
 {
     struct fault_class *fault_class = context->fault_class;
@@ -99,7 +99,7 @@ static bool refuse(struct fault_context *context, struct fault_op *op)
     return refused;
 }
 
-/* Pinned, so that it is still the same use of the operation that is cancelled. */
+/* Returns an operation whose refused cancel is due, pinned, so that it is not reused meanwhile. */
 static struct fault_op *take_due(struct fault_context *context)
 {
     struct fault_class *fault_class = context->fault_class;

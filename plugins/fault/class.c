@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens the wrapped plugin: its choice is our protocol, its address what stands before the last
- * "?". */
+/* Opening the wrapped plugin. Our protocol selects it; its address is the part of ours before the
+ * last "?". */
 
 #include "fault.h"
 
@@ -9,7 +9,7 @@
 
 #define REASON_MAX 512
 
-/* While the candidates are tried. */
+/* The state of trying candidates. */
 struct opening {
     struct fault_class *fault_class;
     const struct na_plugin_init *init;
@@ -30,8 +30,8 @@ static void load_extensions(struct fault_class *fault_class);
 static void limit_segments(struct fault_class *fault_class, struct na_plugin_class_info *info);
 static void load_extension(const struct na_plugin *inner, const char *id, void *copy, size_t size);
 
-/* The requests for counters. */
-struct asking {
+/* The caller of counters_get(). */
+struct counter_caller {
     na_plugin_counter_fn report;
     void *arg;
 };
@@ -62,7 +62,7 @@ int32_t fault_class_initialize(const struct na_plugin_init *init, struct na_host
     fault_paths_init(&fault_class->paths);
     memcpy(address, length > 0 ? init->address : "", length + 1);
     fault_class->single_context = (init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CONTEXT) != 0;
-    fault_class->sleeps = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) == 0;
+    fault_class->may_sleep = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) == 0;
     ret = class_open(&opening, address);
     if (ret != NA_PLUGIN_SUCCESS)
         goto error;
@@ -84,7 +84,7 @@ int32_t fault_class_finalize(struct na_plugin_class *na_class)
     const atomic_uint_fast64_t *counters = fault_class->counters;
     int32_t ret = fault_class->inner->finalize(fault_class->inner_class);
 
-    if (fault_class->observes)
+    if (fault_class->has_faults)
         FAULT_INFO("%llu messages dropped, %llu operations delayed, %llu reordered, %llu cancels "
                    "refused, %llu operations failed after the endpoint's death",
                    (unsigned long long) atomic_load(&counters[FAULT_DROPPED]),
@@ -98,7 +98,7 @@ int32_t fault_class_finalize(struct na_plugin_class *na_class)
     return ret;
 }
 
-/* Splits `address` in place. */
+/* Splits `address` in place, and opens the first candidate that works. */
 static int32_t class_open(struct opening *opening, char *address)
 {
     struct fault_class *fault_class = opening->fault_class;
@@ -113,9 +113,9 @@ static int32_t class_open(struct opening *opening, char *address)
         FAULT_ERROR("%s", reason);
         return NA_PLUGIN_INVALID_ARG;
     }
-    fault_class->holds = options->delay_max_ns != 0 || options->reorder != 0;
-    fault_class->observes = fault_class->holds || options->drop != 0 ||
-                            options->cancel_fails != 0 || options->die_after != 0;
+    fault_class->may_defer = options->delay_max_ns != 0 || options->reorder != 0;
+    fault_class->has_faults = fault_class->may_defer || options->drop != 0 ||
+                              options->cancel_fails != 0 || options->die_after != 0;
     opening->address = address[0] != '\0' ? address : NULL;
     ret =
         fault_wrap->select(opening->init->protocol, try_candidate, opening, reason, sizeof(reason));
@@ -125,13 +125,13 @@ static int32_t class_open(struct opening *opening, char *address)
         FAULT_ERROR("nothing to wrap for \"%.80s\": %s", opening->init->protocol, reason);
         return ret;
     }
-    /* A plugin that refused has said why. */
+    /* A plugin that failed to open has logged why. */
     if (opening->reason[0] != '\0')
         FAULT_ERROR("cannot open \"%.80s\": %s", opening->init->protocol, opening->reason);
     return opening->status;
 }
 
-/* The first that opens is taken, as the core does it. */
+/* Opens a candidate. The first one that opens is taken, as in the core. */
 static int32_t try_candidate(void *arg, const struct na_plugin_wrap_candidate *candidate)
 {
     struct opening *opening = arg;
@@ -172,7 +172,7 @@ static int32_t try_candidate(void *arg, const struct na_plugin_wrap_candidate *c
     return NA_PLUGIN_SUCCESS;
 }
 
-/* The wrapped plugin may have options of its own, before the "?" of ours. */
+/* The wrapped plugin's own options precede the "?" of ours. */
 static int32_t open_inner(struct opening *opening, const struct na_plugin *inner,
                           const struct na_plugin_init *given, struct na_plugin_class **class_p)
 {
@@ -192,7 +192,7 @@ static int32_t open_inner(struct opening *opening, const struct na_plugin *inner
     return ret;
 }
 
-/* Those of the wrapped plugin come behind ours. */
+/* Reports our counters, then those of the wrapped plugin. */
 static void counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn report, void *arg)
 {
     static const char *const names[FAULT_COUNTERS] = {
@@ -201,21 +201,21 @@ static void counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn 
         [FAULT_FAILED] = "failed",
     };
     struct fault_class *fault_class = fault_class_get(na_class);
-    struct asking asking = {.report = report, .arg = arg};
+    struct counter_caller caller = {.report = report, .arg = arg};
 
     for (int i = 0; i < FAULT_COUNTERS; i++)
         report(arg, names[i], atomic_load(&fault_class->counters[i]));
     if (fault_class->inner_counters.counters_get != NULL)
-        fault_class->inner_counters.counters_get(fault_class->inner_class, report_inner, &asking);
+        fault_class->inner_counters.counters_get(fault_class->inner_class, report_inner, &caller);
 }
 
 static void report_inner(void *arg, const char *name, uint64_t value)
 {
-    const struct asking *asking = arg;
+    const struct counter_caller *caller = arg;
     char inner[64];
 
     (void) snprintf(inner, sizeof(inner), "inner_%s", name != NULL ? name : "");
-    asking->report(asking->arg, inner, value);
+    caller->report(caller->arg, inner, value);
 }
 
 static void load_extensions(struct fault_class *fault_class)
@@ -236,7 +236,7 @@ static void load_extensions(struct fault_class *fault_class)
                    sizeof(fault_class->mem_segments));
 }
 
-/* The wrapped class may have said that it takes fewer than its plugin. */
+/* The limit of the wrapped class may be lower than that of its plugin. */
 static void limit_segments(struct fault_class *fault_class, struct na_plugin_class_info *info)
 {
     const struct na_plugin_mem_segments *inner = &fault_class->mem_segments;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Life of contexts. */
+/* Creating, stopping and destroying contexts. */
 
 #include "fault.h"
 
@@ -50,7 +50,7 @@ int32_t fault_context_stop(struct na_plugin_context *na_context)
     (void) pthread_mutex_lock(&fault_class->state);
     context->stopped = true;
     (void) pthread_mutex_unlock(&fault_class->state);
-    fault_hold_drain(context, NA_PLUGIN_CANCELED);
+    fault_defer_drain(context, NA_PLUGIN_CANCELED);
     if (!atomic_load(&context->gone))
         ret = fault_class->inner->context_stop(context->inner);
     drain_unmatched(context);

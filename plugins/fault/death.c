@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Death: the wrapped contexts are closed, so that peers find nobody. What goes to a peer fails,
- * what waits for a peer's answer fails, receives from anybody wait until they are cancelled.
+ * Death of the endpoint: the wrapped contexts are closed, so that peers see it as dead. Our
+ * operations with a peer fail; receives of unexpected messages wait until they are cancelled.
  */
 
 #include "fault.h"
@@ -34,7 +34,7 @@ void fault_death_close(struct fault_context *context)
         (void) pthread_mutex_lock(&fault_class->state);
         context->closing = true;
         (void) pthread_mutex_unlock(&fault_class->state);
-        fault_hold_drain(context, NA_PLUGIN_HOSTUNREACH);
+        fault_defer_drain(context, NA_PLUGIN_HOSTUNREACH);
         (void) fault_class->inner->context_stop(context->inner);
         fault_timer_forget_inner(context);
         (void) fault_class->inner->context_destroy(context->inner);

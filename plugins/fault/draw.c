@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chance that can be repeated: no state, so that threads cannot disturb each other's. */
+/* Repeatable random numbers: a hash without state, so that threads do not affect each other. */
 
 #include "fault.h"
 

@@ -23,25 +23,25 @@
 
 #define FAULT_PLUGIN_NAME "fault"
 
-/* What a class may have: of the wrapped one's no more. */
+/* The capabilities that are passed on if the wrapped class has them. */
 #define FAULT_CAPABILITIES                                                             \
     (NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_RMA_NATIVE | NA_PLUGIN_CAP_WAIT_FD |            \
      NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_DEVICE_MEM | \
      NA_PLUGIN_CAP_FORWARD_PROG)
 
-/* Most segments of a memory handle that are passed on; each class says how many it takes. */
+/* Most segments of a memory handle. The limit of a class is that of the wrapped one, if lower. */
 #define FAULT_SEGMENTS_MAX 1024u
 
 /* wrap.c */
 extern const struct na_plugin_wrap *fault_wrap;
-/* Cuts the wrapped plugin's options off an address, in place. Says what is wrong with them. */
+/* Splits the wrapped plugin's options off an address, in place. Logs an error in them. */
 int32_t fault_split_options(const struct na_plugin *inner, char *address, const char **options_p);
 
 #define FAULT_LOG(level, ...) KIT_LOG(level, FAULT_PLUGIN_NAME, __VA_ARGS__)
 #define FAULT_ERROR(...)      FAULT_LOG(NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
 #define FAULT_INFO(...)       FAULT_LOG(NA_PLUGIN_LOG_INFO, __VA_ARGS__)
 
-/* What is drawn is a function of the seed, the context, what is counted and its number. */
+/* Each kind of operation of a context has its own count, so its own sequence of random numbers. */
 enum fault_stream {
     FAULT_STREAM_MESSAGES,
     FAULT_STREAM_RMA,
@@ -62,14 +62,14 @@ enum fault_counter {
     FAULT_DELAYED,
     FAULT_REORDERED,
     FAULT_CANCELS_REFUSED,
-    FAULT_FAILED, /* after the death */
+    FAULT_FAILED, /* after the endpoint's death */
     FAULT_COUNTERS
 };
 
-/* Operations that wait, see hold.c. */
+/* Deferred operations, see defer.c. */
 struct fault_paths {
-    struct kit_link heads; /* by the time they are due; under the class's order */
-    uint64_t due_ns;       /* of the first of them; under the class's state */
+    struct kit_link heads; /* ordered by due_ns; guarded by the class's `order` */
+    uint64_t due_ns;       /* of the first head; guarded by the class's `state` */
 };
 
 /* An open endpoint. */
@@ -81,32 +81,32 @@ struct fault_class {
     struct na_plugin_mem_segments mem_segments;     /* likewise */
     struct na_plugin_counters inner_counters;       /* likewise */
     struct na_plugin_peer_events peer_events;       /* likewise */
-    uint64_t max_segments;                          /* of this class; 1 without the extension */
+    uint64_t max_segments;                          /* 1 without the extension */
     struct fault_options options;
-    bool holds;    /* operations may be held back */
-    bool observes; /* anything at all may happen; otherwise all calls go straight through */
-    bool sleeps;   /* not told to be busy for ever */
+    bool may_defer;  /* a fault that defers operations is enabled */
+    bool has_faults; /* any fault is enabled; if not, all calls are only passed on */
+    bool may_sleep;  /* the program did not ask for busy progress */
 
     /*
-     * Messages keep their order across contexts, and whoever polls hands over what is due, so that
-     * none waits for a context that nobody polls. Only where one thread may call a context each has
-     * paths of its own.
+     * Contexts share the paths, so that messages to a peer keep their order across contexts, and a
+     * poll of any context posts due operations. If only one thread may call a context, each context
+     * has its own paths.
      */
     bool single_context;
     struct fault_paths paths;
 
-    atomic_uint_fast64_t posted; /* operations that go to a peer */
-    atomic_bool dying;           /* contexts close when they notice */
+    atomic_uint_fast64_t posted; /* operations with a peer, counted for die_after */
+    atomic_bool dying;           /* each context closes in its next poll */
     atomic_uint_fast64_t counters[FAULT_COUNTERS];
 
     /*
-     * Two locks, taken in this order. `order` guards paths, and may be held while the wrapped
-     * plugin compares addresses. `state` guards the states of operations; it is taken when the
-     * wrapped plugin reports, under whatever locks that holds, and nothing is called with it.
+     * Two locks, taken in this order. `order` guards the paths, and may be held while the wrapped
+     * plugin compares addresses. `state` guards the states of operations. It is taken when the
+     * wrapped plugin reports, perhaps under locks of that one, so nothing is called with it held.
      */
     pthread_mutex_t order;
     pthread_mutex_t state;
-    struct kit_link contexts; /* under both: either is enough to read */
+    struct kit_link contexts; /* changed under both locks, read under either */
 };
 
 struct fault_context {
@@ -115,23 +115,23 @@ struct fault_context {
     struct na_plugin_context *inner;
     uint32_t id;
     atomic_uint_fast64_t numbers[FAULT_STREAMS];
-    int epoll_fd; /* the wrapped plugin's descriptor and the timer; -1: none */
+    int epoll_fd; /* of inner_fd and timer_fd; -1: none */
     int inner_fd;
     int timer_fd;
 
-    /* Held for reading around calls of the wrapped context, when that may be closed under them. */
+    /* Locked for reading around calls of the wrapped context, if die_after may close it. */
     pthread_rwlock_t gate;
     atomic_bool gone; /* the wrapped context is closed */
 
     struct fault_paths *paths; /* the class's, or our own */
     struct fault_paths own_paths;
-    atomic_uint handing_over; /* operations of ours, by whatever thread */
+    atomic_uint posting_count; /* our operations that a thread is posting from a path */
 
-    /* Under the class's state. */
-    uint64_t armed_ns;         /* when the timer goes off, UINT64_MAX for never */
-    struct kit_link cancels;   /* refused, in the order in which they are due */
-    struct kit_link unmatched; /* receives of a dead endpoint, which nothing arrives for */
-    bool closing;              /* the endpoint died */
+    /* Guarded by the class's `state`. */
+    uint64_t armed_ns;         /* when the timer expires; UINT64_MAX: never */
+    struct kit_link cancels;   /* operations with a refused cancel, by due time */
+    struct kit_link unmatched; /* receives that a dead endpoint never completes */
+    bool closing;              /* the endpoint died: the wrapped context is being closed */
     bool stopped;
 };
 
@@ -147,12 +147,12 @@ enum fault_kind {
 
 enum fault_state {
     FAULT_IDLE,
-    FAULT_HELD,  /* in a path */
-    FAULT_INNER, /* with the wrapped plugin */
+    FAULT_DEFERRED, /* in a path */
+    FAULT_INNER,    /* posted to the wrapped plugin */
     FAULT_UNMATCHED
 };
 
-/* Everything that a post is called with. */
+/* The arguments of a post. */
 struct fault_post {
     enum fault_kind kind;
     uint32_t peer_id;
@@ -165,7 +165,7 @@ struct fault_post {
     uint64_t local_offset, remote_offset;
 };
 
-/* What the wrapped plugin reported. */
+/* A completion reported by the wrapped plugin. */
 struct fault_report {
     int32_t status;
     uint32_t tag;
@@ -182,24 +182,23 @@ struct fault_op {
     struct fault_context *context;
     struct fault_post post;
 
-    /* In a path, under the class's order. */
-    struct kit_link path_link;  /* of a head: in the paths */
-    struct fault_op *path_next; /* waits until this one was handed over */
+    /* While it is in a path; guarded by the class's `order`. */
+    struct kit_link path_link;  /* of a head: in `heads` */
+    struct fault_op *path_next; /* the next operation of the path */
     uint64_t due_ns;
-    uint32_t passes; /* operations that have to pass before it is due, if it is reordered */
+    uint32_t passes; /* of a reordered one: operations to post before it, or 0 */
     bool is_head;
-    bool handed_over; /* at this moment */
+    bool is_posting; /* a thread is posting it */
     bool ordered;
 
-    /* Under the class's state. */
+    /* Guarded by the class's `state`. */
     enum fault_state state;
-    uint32_t
-        pins;  /* calls of the wrapped plugin about it that must return before it is completed */
-    bool done; /* reported while it was pinned */
+    uint32_t pins;    /* calls of the wrapped plugin that must return before it completes */
+    bool is_reported; /* `report` is valid: it was reported while it was pinned */
     bool cancel_wanted;
     struct fault_report report;
     struct kit_link state_link; /* in cancels or unmatched */
-    bool cancel_refused;        /* in cancels */
+    bool cancel_refused;        /* it is in cancels */
     uint64_t cancel_due_ns;
 };
 
@@ -242,19 +241,19 @@ static inline void fault_context_leave(struct fault_context *context)
         (void) pthread_rwlock_unlock(&context->gate);
 }
 
-/* What a stream's next number is. */
+/* Returns the next number of a stream. */
 static inline uint64_t fault_context_number(struct fault_context *context, enum fault_stream stream)
 {
     return atomic_fetch_add_explicit(&context->numbers[stream], 1, memory_order_relaxed);
 }
 
-/* draw.c: 64 random bits, and whether something of a probability happens. */
+/* draw.c: 64 random bits; true with that probability. */
 uint64_t fault_draw(const struct fault_context *context, enum fault_stream stream, uint64_t number,
                     enum fault_draw draw);
 bool fault_happens(const struct fault_context *context, enum fault_stream stream, uint64_t number,
                    enum fault_draw draw, uint64_t probability);
 
-/* address.c, memory.c: straight to the wrapped plugin. */
+/* address.c, memory.c: calls that are passed on to the wrapped plugin. */
 int32_t fault_addr_lookup(struct na_plugin_class *na_class, const char *name,
                           struct na_plugin_addr **addr_p);
 void fault_addr_free(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
@@ -309,8 +308,8 @@ int32_t fault_recv_expected(struct na_plugin_context *context, void *op, void *b
                             uint32_t tag);
 extern const struct na_plugin_multi_recv fault_multi_recv_extension;
 
-/* call.c: hands an operation to the wrapped plugin, or cancels it there. The context is entered, or
- * cannot close. `is_trusted`: the caller is bound by na_plugin.cancel_trusted. */
+/* call.c: posts an operation to the wrapped plugin, or cancels it there. The caller has entered the
+ * context. `is_trusted`: the caller keeps the promises of na_plugin.cancel_trusted. */
 int32_t fault_call(const struct fault_op *op);
 int32_t fault_call_cancel(const struct fault_context *context, const struct fault_op *op,
                           bool is_trusted);
@@ -319,42 +318,42 @@ int32_t fault_call_cancel(const struct fault_context *context, const struct faul
 int32_t fault_op_initialize(struct na_plugin_class *na_class, void *op);
 void fault_op_finalize(struct na_plugin_class *na_class, void *op);
 
-/* Completes an operation that the wrapped plugin does not have, and that is in no list. */
+/* Completes an operation that is not posted to the wrapped plugin and is in no list. */
 void fault_op_complete(struct fault_op *op, int32_t status);
 
-/* An operation that is pinned is not completed, and so not used again, until it is unpinned. */
+/* A pinned operation does not complete, so it cannot be reused, until it is unpinned. */
 void fault_op_unpin(struct fault_op *op);
 
-/* The end of an operation that is posted to a dead endpoint. Always NA_PLUGIN_SUCCESS. */
+/* Ends an operation that is posted to a dead endpoint. Always NA_PLUGIN_SUCCESS. */
 int32_t fault_op_refuse(struct fault_op *op);
 
 /* cancel.c */
 int32_t fault_cancel(struct na_plugin_context *context, void *op);
 int32_t fault_cancel_trusted(struct na_plugin_context *context, void *op);
-/* Cancels it, wherever it is; what is not outstanding is left alone. `is_trusted` as above. */
+/* Cancels an operation in any state; an idle one stays as it is. `is_trusted` as above. */
 void fault_op_cancel(struct fault_op *op, bool is_trusted);
 void fault_cancel_due(struct fault_context *context);
 
-/* hold.c: operations that wait in paths. A path holds messages to one context of one peer in
- * their order, or one operation that nothing waits for. */
+/* defer.c: deferred operations, in paths. A path is the messages to one context of one peer in
+ * their order, or a single operation without an order. */
 
-/* True when the operation was put into a path: it is to be held, or others before it are. */
-bool fault_hold(struct fault_op *op, bool held, uint64_t due_ns, uint32_t passes, bool ordered);
+/* True if the operation was deferred: `deferred` is set, or earlier messages of its path are. */
+bool fault_defer(struct fault_op *op, bool deferred, uint64_t due_ns, uint32_t passes,
+                 bool ordered);
 
-/* One operation was handed over: those that are reordered may be due now. */
-void fault_hold_passed(struct fault_class *fault_class);
+/* Called when an operation was posted: reordered ones may be due. */
+void fault_defer_passed(struct fault_class *fault_class);
 
-/* Hands over what is due in the context's paths. */
-void fault_hold_release(struct fault_context *context);
+/* Posts the operations that are due in the context's paths. */
+void fault_defer_release(struct fault_context *context);
 
 void fault_paths_init(struct fault_paths *paths);
 
-/* Takes an operation out of its path; false when it is in none, or handed over just now. */
-bool fault_hold_remove(struct fault_op *op);
+/* Takes an operation out of its path; false when it is in none, or being posted. */
+bool fault_defer_remove(struct fault_op *op);
 
-/* Takes everything of a context out of the paths and completes it; nothing of it is being handed
- * over afterwards. */
-void fault_hold_drain(struct fault_context *context, int32_t status);
+/* Completes all deferred operations of a context. Afterwards none is being posted. */
+void fault_defer_drain(struct fault_context *context, int32_t status);
 
 /* poll.c */
 int32_t fault_poll(struct na_plugin_context *context, uint32_t *count);
@@ -362,18 +361,18 @@ int32_t fault_poll_get_fd(struct na_plugin_context *context);
 uint32_t fault_poll_try_wait(struct na_plugin_context *context);
 
 /* timer.c */
-/* Sets the timer to what is due first. The class's state is locked. */
+/* Sets the timer to the first due time. The class's `state` is held. */
 void fault_timer_update(struct fault_context *context);
 bool fault_timer_is_due(struct fault_context *context);
 bool fault_timer_open(struct fault_context *context);
 void fault_timer_close(struct fault_context *context);
-/* The wrapped context's descriptor is going to be closed. */
+/* Called before the wrapped context closes its descriptor. */
 void fault_timer_forget_inner(struct fault_context *context);
 
 /* death.c */
-/* Counts an operation that goes to a peer; false when the endpoint is dead. */
+/* Counts an operation with a peer; false when the endpoint is dead. */
 bool fault_death_count(struct fault_class *fault_class);
-/* Closes the wrapped context when the endpoint is dead and nobody is in it. */
+/* Closes the wrapped context if the endpoint is dead and no thread is in a call of it. */
 void fault_death_close(struct fault_context *context);
 
 static inline void fault_count(struct fault_class *fault_class, enum fault_counter counter)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Message buffers and memory handles: straight to the wrapped plugin. What it does not have is
- * done as the core would, or refused. */
+/* Message buffers and memory handles: calls are passed on to the wrapped plugin. Functions that it
+ * lacks are done as the core would, or refused. */
 
 #include "fault.h"
 
@@ -117,7 +117,7 @@ int32_t fault_mem_deserialize(struct na_plugin_class *na_class, const void *buf,
     return fault_class->inner->mem_deserialize(fault_class->inner_class, buf, size, mem_p);
 }
 
-/* Our table is for all classes; what this one takes is in its class info. */
+/* The table has one limit for all classes; this class may have a lower one. */
 static int32_t mem_create_segments(struct na_plugin_class *na_class,
                                    const struct na_plugin_segment *segments, uint64_t count,
                                    uint32_t flags, struct na_plugin_mem **mem_p)

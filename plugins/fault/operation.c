@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Life of operations: what the wrapped plugin reports becomes our completion, once. */
+/* Operations: a completion of the wrapped plugin becomes one of ours, exactly once. */
 
 #include "fault.h"
 
@@ -62,7 +62,7 @@ void fault_op_unpin(struct fault_op *op)
     bool deliver = false;
 
     (void) pthread_mutex_lock(&fault_class->state);
-    if (--op->pins == 0 && op->done) {
+    if (--op->pins == 0 && op->is_reported) {
         report = op->report;
         deliver = op_finish(op, &report);
     }
@@ -100,7 +100,7 @@ static void on_complete_recv(void *arg, int32_t status, uint64_t size,
                  .status = status, .size = size, .source = source, .tag = tag, .is_receive = true});
 }
 
-/* Only the last event ends the operation. */
+/* Only the last completion ends the operation. */
 static int32_t on_complete_multi_recv(void *arg, int32_t status, void *buf, uint64_t size,
                                       struct na_plugin_addr *source, uint32_t tag, uint32_t last)
 {
@@ -120,11 +120,11 @@ static void op_report(struct fault_op *op, struct fault_report *report)
     struct fault_class *fault_class = op->fault_class;
     bool deliver = true;
 
-    if (fault_class->observes) {
+    if (fault_class->has_faults) {
         (void) pthread_mutex_lock(&fault_class->state);
         if (op->pins != 0) {
             op->report = *report;
-            op->done = true;
+            op->is_reported = true;
             deliver = false;
         } else {
             deliver = op_finish(op, report);
@@ -135,10 +135,10 @@ static void op_report(struct fault_op *op, struct fault_report *report)
         op_deliver(op, report);
 }
 
-/* The state is locked. False when it is not the end after all. */
+/* The class's `state` is held. False when the operation does not complete after all. */
 static bool op_finish(struct fault_op *op, struct fault_report *report)
 {
-    op->done = false;
+    op->is_reported = false;
     if (op->cancel_refused) {
         kit_list_remove(&op->state_link);
         op->cancel_refused = false;
@@ -150,7 +150,7 @@ static bool op_finish(struct fault_op *op, struct fault_report *report)
     return true;
 }
 
-/* What becomes of an operation that the death cancelled; true: nothing arrives for it, it waits. */
+/* Handles an operation that was cancelled by the death. True: a receive, which waits on. */
 static bool op_survives(struct fault_op *op, struct fault_report *report)
 {
     const struct fault_context *context = op->context;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options of the init string. Numbers are read without the locale's help. */
+/* Options of the init string. Numbers are parsed independently of the locale. */
 
 #include "options.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an init string says after the last "?". */
+/* The options after the last "?" of an init string. */
 
 #ifndef FAULT_OPTIONS_H
 #define FAULT_OPTIONS_H
@@ -13,20 +13,20 @@
 
 struct fault_options {
     uint64_t seed;
-    uint64_t drop; /* probabilities, of FAULT_CERTAIN */
+    uint64_t drop; /* probabilities, as parts of FAULT_CERTAIN */
     uint64_t reorder;
     uint64_t cancel_fails;
     uint64_t delay_min_ns;
     uint64_t delay_max_ns;
     uint64_t reorder_ns; /* how long an operation waits for others to pass it */
     uint64_t cancel_ns;  /* how long a cancel is refused */
-    uint64_t die_after;  /* operations; 0: lives on */
-    bool any_order;      /* messages to one peer may pass each other, too */
+    uint64_t die_after;  /* operations until death; 0: never */
+    bool any_order;      /* messages to one peer may be reordered, too */
 };
 
 /*
- * Parses `name=value`, separated by "&"; NULL gives the defaults, which disturb nothing. False when
- * it is malformed, and `reason` says what is.
+ * Parses `name=value`, separated by "&"; NULL gives the defaults, without faults. False when it is
+ * malformed: `reason` says why.
  */
 bool fault_options_parse(const char *string, struct fault_options *options, char *reason,
                          size_t reason_size);

@@ -80,8 +80,8 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Nobody gets faults who does not name them, and whether the wrapped plugin is there shows when it
- * is opened: to ask here would ask all plugins for each word of an init string once more. */
+/* Offers any protocol, but only to init strings that name this plugin. Whether the wrapped plugin
+ * exists is checked when it is opened: a check here would ask all plugins once more. */
 static int32_t fault_enumerate(const char *protocol, na_plugin_offer_fn report, void *arg)
 {
     const struct na_plugin_offer offer = {

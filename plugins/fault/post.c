@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Posts: chance decides what becomes of an operation before the wrapped plugin sees it. */
+/* Posts: draws an operation's faults, before it is posted to the wrapped plugin. */
 
 #include "fault.h"
 
-#define PASSES_MAX 3 /* most operations that a reordered one lets pass */
+#define PASSES_MAX 3 /* most operations that pass a reordered one */
 
 static int32_t post_to_peer(struct na_plugin_context *na_context, void *arg,
                             const struct fault_post *post, enum fault_stream stream);
@@ -13,7 +13,7 @@ static int32_t recv_multi(struct na_plugin_context *context, void *op, void *buf
                           void *data);
 static bool op_begin(struct fault_op *op, struct fault_context *context,
                      const struct fault_post *post);
-static bool op_hold(struct fault_op *op, enum fault_stream stream, uint64_t number);
+static bool op_defer(struct fault_op *op, enum fault_stream stream, uint64_t number);
 static int32_t op_post(struct fault_op *op);
 
 const struct na_plugin_multi_recv fault_multi_recv_extension = {
@@ -127,7 +127,7 @@ static int32_t post_to_peer(struct na_plugin_context *na_context, void *arg,
 
     if (!op_begin(op, context, post))
         return NA_PLUGIN_FAULT;
-    if (!fault_class->observes)
+    if (!fault_class->has_faults)
         return fault_call(op);
     if (!fault_death_count(fault_class))
         return fault_op_refuse(op);
@@ -138,12 +138,12 @@ static int32_t post_to_peer(struct na_plugin_context *na_context, void *arg,
         fault_op_complete(op, NA_PLUGIN_SUCCESS);
         return NA_PLUGIN_SUCCESS;
     }
-    if (fault_class->holds && op_hold(op, stream, number))
+    if (fault_class->may_defer && op_defer(op, stream, number))
         return NA_PLUGIN_SUCCESS;
     ret = op_post(op);
     if (ret == NA_PLUGIN_SUCCESS && fault_class->options.reorder != 0) {
-        fault_hold_passed(fault_class);
-        fault_hold_release(context);
+        fault_defer_passed(fault_class);
+        fault_defer_release(context);
     }
     return ret;
 }
@@ -156,17 +156,17 @@ static int32_t post_receive(struct na_plugin_context *na_context, void *arg,
 
     if (!op_begin(op, context, post))
         return NA_PLUGIN_FAULT;
-    return context->fault_class->observes ? op_post(op) : fault_call(op);
+    return context->fault_class->has_faults ? op_post(op) : fault_call(op);
 }
 
-/* False when nothing is accepted any more. */
+/* Initializes an operation. False when the context is stopped. */
 static bool op_begin(struct fault_op *op, struct fault_context *context,
                      const struct fault_post *post)
 {
     struct fault_class *fault_class = context->fault_class;
     bool accepted;
 
-    if (!fault_class->observes) {
+    if (!fault_class->has_faults) {
         op->context = context;
         op->post = *post;
         return true;
@@ -176,26 +176,26 @@ static bool op_begin(struct fault_op *op, struct fault_context *context,
     op->context = context;
     op->post = *post;
     op->cancel_wanted = false;
-    op->done = false;
+    op->is_reported = false;
     (void) pthread_mutex_unlock(&fault_class->state);
     return accepted;
 }
 
-/* True when the operation waits, for a time, for others to pass, or behind others that do. */
-static bool op_hold(struct fault_op *op, enum fault_stream stream, uint64_t number)
+/* True when the operation is deferred: delayed, reordered, or behind others that are. */
+static bool op_defer(struct fault_op *op, enum fault_stream stream, uint64_t number)
 {
     struct fault_context *context = op->context;
     struct fault_class *fault_class = context->fault_class;
     const struct fault_options *options = &fault_class->options;
     const uint64_t spread = options->delay_max_ns - options->delay_min_ns + 1;
-    bool held = false, ordered = stream == FAULT_STREAM_MESSAGES;
+    bool deferred = false, ordered = stream == FAULT_STREAM_MESSAGES;
     uint64_t due_ns = 0;
     uint32_t passes = 0;
 
     if (options->delay_max_ns != 0) {
         due_ns = kit_host->clock_ns() + options->delay_min_ns +
                  fault_draw(context, stream, number, FAULT_DRAW_DELAY) % spread;
-        held = true;
+        deferred = true;
         fault_count(fault_class, FAULT_DELAYED);
     }
     if (fault_happens(context, stream, number, FAULT_DRAW_REORDER, options->reorder)) {
@@ -205,13 +205,13 @@ static bool op_hold(struct fault_op *op, enum fault_stream stream, uint64_t numb
         passes =
             1 + (uint32_t) (fault_draw(context, stream, number, FAULT_DRAW_PASSES) % PASSES_MAX);
         ordered = ordered && !options->any_order;
-        held = true;
+        deferred = true;
         fault_count(fault_class, FAULT_REORDERED);
     }
-    return fault_hold(op, held, due_ns, passes, ordered);
+    return fault_defer(op, deferred, due_ns, passes, ordered);
 }
 
-/* To the wrapped plugin in this very call. */
+/* Posts the operation to the wrapped plugin at once. */
 static int32_t op_post(struct fault_op *op)
 {
     struct fault_class *fault_class = op->fault_class;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A timer beside the wrapped plugin's descriptor, for what is due at a time. */
+/* A timer beside the wrapped plugin's descriptor, for deferred operations and refused cancels. */
 
 #include "fault.h"
 
@@ -18,7 +18,8 @@ bool fault_timer_open(struct fault_context *context)
 {
     const struct fault_class *fault_class = context->fault_class;
 
-    if (!fault_class->observes || !fault_class->sleeps || fault_class->inner->poll_get_fd == NULL)
+    if (!fault_class->has_faults || !fault_class->may_sleep ||
+        fault_class->inner->poll_get_fd == NULL)
         return true;
     context->inner_fd = fault_class->inner->poll_get_fd(context->inner);
     if (context->inner_fd < 0)
@@ -52,7 +53,7 @@ void fault_timer_forget_inner(struct fault_context *context)
         (void) epoll_ctl(context->epoll_fd, EPOLL_CTL_DEL, context->inner_fd, NULL);
 }
 
-/* Setting it also makes the descriptor unreadable again. */
+/* Setting the timer also makes its descriptor unreadable. */
 void fault_timer_update(struct fault_context *context)
 {
     const uint64_t due_ns = first_due_ns(context);
@@ -80,7 +81,7 @@ bool fault_timer_is_due(struct fault_context *context)
     return is_due;
 }
 
-/* The state is locked. */
+/* The class's `state` is held. */
 static uint64_t first_due_ns(const struct fault_context *context)
 {
     const struct kit_link *link = kit_list_first(&context->cancels);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the core gives to a plugin that wraps another one. */
+/* The core's extension for a plugin that wraps another one. */
 
 #include "fault.h"
 
@@ -7,7 +7,7 @@
 
 const struct na_plugin_wrap *fault_wrap;
 
-/* A core before 1.2 has neither the function nor the members, and divides nothing. */
+/* A core of an ABI before 1.2 lacks the function, and passes options on in the address. */
 int32_t fault_split_options(const struct na_plugin *inner, char *address, const char **options_p)
 {
     char reason[REASON_MAX] = "";

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations that wait. A path is a queue: the messages to one context of one peer in the order in
- * which they were sent, or a single operation that has no order. Its head is in a list by time.
+ * Deferred operations. A path is a queue: the messages to one context of one peer in the order in
+ * which they were sent, or a single operation that has no order. Its head is in a list by due time.
  */
 
 #include "fault.h"
 
 #include <sched.h>
 
-#define RETRY_NS UINT64_C(50000) /* when the wrapped plugin has no resources */
+#define RETRY_NS UINT64_C(50000) /* between tries when the wrapped plugin has no resources */
 
 static struct fault_op *find_tail(const struct fault_op *op);
 static bool is_same_path(const struct fault_op *head, const struct fault_op *op);
@@ -16,40 +16,40 @@ static void paths_insert(struct fault_op *head);
 static void paths_passed(struct fault_paths *paths);
 static void paths_changed(struct fault_class *fault_class, struct fault_paths *paths);
 static struct fault_op *take_due(struct fault_context *context);
-static void hand_over(struct fault_op *op);
-static bool hand_over_ended(struct fault_op *op, int32_t ret);
+static void post_due(struct fault_op *op);
+static bool post_ended(struct fault_op *op, int32_t ret);
 static void path_remove(struct fault_op *op);
 static struct fault_op *path_before(const struct fault_op *op);
 static struct fault_op *find_of_context(const struct fault_context *context);
 
-bool fault_hold(struct fault_op *op, bool held, uint64_t due_ns, uint32_t passes, bool ordered)
+bool fault_defer(struct fault_op *op, bool deferred, uint64_t due_ns, uint32_t passes, bool ordered)
 {
     struct fault_class *fault_class = op->fault_class;
     struct fault_op *tail;
 
     (void) pthread_mutex_lock(&fault_class->order);
     tail = ordered ? find_tail(op) : NULL;
-    if (held || tail != NULL) {
+    if (deferred || tail != NULL) {
         op->due_ns = due_ns;
         op->passes = passes;
         op->ordered = ordered;
-        op->handed_over = false;
+        op->is_posting = false;
         op->path_next = NULL;
         op->is_head = tail == NULL;
         (void) pthread_mutex_lock(&fault_class->state);
-        op->state = FAULT_HELD;
+        op->state = FAULT_DEFERRED;
         (void) pthread_mutex_unlock(&fault_class->state);
         if (tail != NULL)
             tail->path_next = op;
         else
             paths_insert(op);
-        held = true;
+        deferred = true;
     }
     (void) pthread_mutex_unlock(&fault_class->order);
-    return held;
+    return deferred;
 }
 
-void fault_hold_passed(struct fault_class *fault_class)
+void fault_defer_passed(struct fault_class *fault_class)
 {
     (void) pthread_mutex_lock(&fault_class->order);
     if (!fault_class->single_context)
@@ -60,22 +60,22 @@ void fault_hold_passed(struct fault_class *fault_class)
     (void) pthread_mutex_unlock(&fault_class->order);
 }
 
-void fault_hold_release(struct fault_context *context)
+void fault_defer_release(struct fault_context *context)
 {
     struct fault_op *op;
 
     while ((op = take_due(context)) != NULL)
-        hand_over(op);
+        post_due(op);
 }
 
-bool fault_hold_remove(struct fault_op *op)
+bool fault_defer_remove(struct fault_op *op)
 {
     struct fault_class *fault_class = op->fault_class;
     bool removed;
 
     (void) pthread_mutex_lock(&fault_class->order);
     (void) pthread_mutex_lock(&fault_class->state);
-    removed = op->state == FAULT_HELD;
+    removed = op->state == FAULT_DEFERRED;
     if (removed) {
         op->state = FAULT_IDLE;
         op->cancel_wanted = true;
@@ -87,7 +87,7 @@ bool fault_hold_remove(struct fault_op *op)
     return removed;
 }
 
-void fault_hold_drain(struct fault_context *context, int32_t status)
+void fault_defer_drain(struct fault_context *context, int32_t status)
 {
     struct fault_class *fault_class = context->fault_class;
     struct fault_op *op;
@@ -106,7 +106,7 @@ void fault_hold_drain(struct fault_context *context, int32_t status)
             break;
         fault_op_complete(op, status);
     }
-    while (atomic_load(&context->handing_over) != 0)
+    while (atomic_load(&context->posting_count) != 0)
         (void) sched_yield();
 }
 
@@ -116,7 +116,7 @@ void fault_paths_init(struct fault_paths *paths)
     paths->due_ns = UINT64_MAX;
 }
 
-/* The last one of the path that the message belongs to, or NULL. */
+/* Returns the last operation of the message's path, or NULL. */
 static struct fault_op *find_tail(const struct fault_op *op)
 {
     const struct kit_link *heads = &op->context->paths->heads;
@@ -144,7 +144,7 @@ static bool is_same_path(const struct fault_op *head, const struct fault_op *op)
                                              op->post.peer) != 0);
 }
 
-/* A head, by the time at which it is due. */
+/* Inserts a head by its due time. */
 static void paths_insert(struct fault_op *head)
 {
     struct fault_paths *paths = head->context->paths;
@@ -157,7 +157,7 @@ static void paths_insert(struct fault_op *head)
     paths_changed(head->fault_class, paths);
 }
 
-/* One operation was handed over. */
+/* Counts a posted operation for each reordered one. */
 static void paths_passed(struct fault_paths *paths)
 {
     struct kit_link *next, *link = kit_list_first(&paths->heads);
@@ -166,7 +166,7 @@ static void paths_passed(struct fault_paths *paths)
         struct fault_op *op = kit_container(link, struct fault_op, path_link);
 
         next = kit_list_next(&paths->heads, link);
-        if (op->passes == 0 || op->handed_over || --op->passes != 0)
+        if (op->passes == 0 || op->is_posting || --op->passes != 0)
             continue;
         op->due_ns = 0;
         kit_list_remove(link);
@@ -178,7 +178,7 @@ static void paths_changed(struct fault_class *fault_class, struct fault_paths *p
 {
     struct kit_link *link = kit_list_first(&paths->heads);
 
-    while (link != NULL && kit_container(link, struct fault_op, path_link)->handed_over)
+    while (link != NULL && kit_container(link, struct fault_op, path_link)->is_posting)
         link = kit_list_next(&paths->heads, link);
     (void) pthread_mutex_lock(&fault_class->state);
     paths->due_ns =
@@ -193,7 +193,7 @@ static void paths_changed(struct fault_class *fault_class, struct fault_paths *p
     (void) pthread_mutex_unlock(&fault_class->state);
 }
 
-/* A head that is due. It stays where it is, so that what comes after it waits, and it is pinned. */
+/* Returns a due head, pinned. It stays in its path, so that the operations behind it wait. */
 static struct fault_op *take_due(struct fault_context *context)
 {
     struct fault_class *fault_class = context->fault_class;
@@ -208,12 +208,12 @@ static struct fault_op *take_due(struct fault_context *context)
 
         if (op->due_ns > now_ns)
             break;
-        if (!op->handed_over)
+        if (!op->is_posting)
             due = op;
     }
     if (due != NULL) {
-        due->handed_over = true;
-        atomic_fetch_add(&due->context->handing_over, 1);
+        due->is_posting = true;
+        atomic_fetch_add(&due->context->posting_count, 1);
         (void) pthread_mutex_lock(&fault_class->state);
         due->state = FAULT_INNER;
         due->pins++;
@@ -224,7 +224,7 @@ static struct fault_op *take_due(struct fault_context *context)
     return due;
 }
 
-static void hand_over(struct fault_op *op)
+static void post_due(struct fault_op *op)
 {
     struct fault_class *fault_class = op->fault_class;
     struct fault_context *context = op->context;
@@ -235,24 +235,24 @@ static void hand_over(struct fault_op *op)
         ret = fault_call(op);
         fault_context_leave(context);
     }
-    cancel = hand_over_ended(op, ret);
+    cancel = post_ended(op, ret);
     if (ret == NA_PLUGIN_SUCCESS) {
-        /* Whoever cancelled it may have been too early for the wrapped plugin. */
+        /* A cancel before the post did not reach the wrapped plugin. */
         if (cancel && fault_context_enter(context)) {
             (void) fault_class->inner->cancel(context->inner, op->inner);
             fault_context_leave(context);
         }
         if (fault_class->options.reorder != 0)
-            fault_hold_passed(fault_class);
+            fault_defer_passed(fault_class);
     } else if (ret != NA_PLUGIN_AGAIN || cancel) {
         fault_op_complete(op, cancel ? NA_PLUGIN_CANCELED : ret);
     }
     fault_op_unpin(op);
-    atomic_fetch_sub(&context->handing_over, 1);
+    atomic_fetch_sub(&context->posting_count, 1);
 }
 
-/* Out of the path, or back into it when there was no room. True when it was cancelled meanwhile. */
-static bool hand_over_ended(struct fault_op *op, int32_t ret)
+/* Takes it out of the path, or defers it again without resources. True if it was cancelled. */
+static bool post_ended(struct fault_op *op, int32_t ret)
 {
     struct fault_class *fault_class = op->fault_class;
     bool cancel, again;
@@ -262,11 +262,11 @@ static bool hand_over_ended(struct fault_op *op, int32_t ret)
     cancel = op->cancel_wanted;
     again = ret == NA_PLUGIN_AGAIN && !cancel && !op->context->stopped;
     if (again)
-        op->state = FAULT_HELD;
+        op->state = FAULT_DEFERRED;
     else if (ret == NA_PLUGIN_AGAIN)
         cancel = true;
     (void) pthread_mutex_unlock(&fault_class->state);
-    op->handed_over = false;
+    op->is_posting = false;
     if (again) {
         kit_list_remove(&op->path_link);
         op->due_ns = kit_host->clock_ns() + RETRY_NS;
@@ -278,7 +278,7 @@ static bool hand_over_ended(struct fault_op *op, int32_t ret)
     return cancel;
 }
 
-/* What waits behind a head that goes takes its place. */
+/* The operation behind a removed head becomes the head. */
 static void path_remove(struct fault_op *op)
 {
     struct fault_op *before, *next = op->path_next;
@@ -312,7 +312,7 @@ static struct fault_op *path_before(const struct fault_op *op)
     return NULL;
 }
 
-/* Any operation of the context that waits, wherever in a path it is. */
+/* Returns a deferred operation of the context, from anywhere in a path, or NULL. */
 static struct fault_op *find_of_context(const struct fault_context *context)
 {
     const struct kit_link *heads = &context->paths->heads;
@@ -321,7 +321,7 @@ static struct fault_op *find_of_context(const struct fault_context *context)
          link = kit_list_next(heads, link))
         for (struct fault_op *op = kit_container(link, struct fault_op, path_link); op != NULL;
              op = op->path_next)
-            if (op->context == context && !op->handed_over)
+            if (op->context == context && !op->is_posting)
                 return op;
     return NULL;
 }
