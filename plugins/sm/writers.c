@@ -14,7 +14,7 @@
 #define SM_WRITER_SPINS    65536u                    /* without a free key, then put by copying */
 #define SM_WRITER_YIELD_NS UINT64_C(1000000)         /* the owner yields so long, then sleeps */
 #define SM_WRITER_CHECK_NS UINT64_C(20000000)        /* between two checks of a writer's process */
-#define SM_WRITER_WAIT_NS  UINT64_C(10 * 1000000000) /* longest wait, for a stopped process */
+#define SM_WRITER_STOP_NS  UINT64_C(10 * 1000000000) /* longest wait, for a stopped process */
 
 static struct sm_writer *sm_writer_find(struct na_plugin_addr *peer);
 static struct sm_writer *sm_writer_claim(struct na_plugin_addr *peer, uint32_t count);
@@ -93,7 +93,7 @@ void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest)
             if (kit_likely(sm_load_acquire(&writers[i].keys[k]) != digest))
                 continue;
             if (end == 0)
-                end = kit_host->clock_ns() + SM_WRITER_WAIT_NS;
+                end = kit_host->clock_ns() + SM_WRITER_STOP_NS;
             if (!sm_writer_await(na_class, &writers[i], &writers[i].keys[k], digest, end)) {
                 SM_LOG_WARNING("a process has been writing to deregistered memory for 10 s and is "
                                "not waited for any longer: is it stopped? What it still writes is "
