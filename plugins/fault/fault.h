@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A plugin that wraps another one and disturbs it: messages get lost, late or out of order, cancel
- * is refused for a while, the endpoint dies. docs/transports/fault.md says what each fault means.
+ * A plugin that wraps another one and injects faults: messages are dropped, delayed or reordered,
+ * cancel is refused for a while, the endpoint dies. docs/transports/fault.md describes the faults.
  */
 
 #ifndef FAULT_H

@@ -74,9 +74,9 @@ struct dial_retired {
 
 static struct kit_link retired = {&retired, &retired}; /* guarded by dial_lock */
 static _Atomic uint32_t dial_count;                    /* threads that connect */
-static _Atomic uint32_t dial_waiting;                  /* those that wait for their turn */
+static _Atomic uint32_t dial_waiting; /* threads that wait for their turn to connect */
 static pthread_mutex_t dial_lock = PTHREAD_MUTEX_INITIALIZER;
-static char own_port[MPI_MAX_PORT_NAME]; /* empty: there is none yet */
+static char own_port[MPI_MAX_PORT_NAME]; /* empty: not opened */
 static MPI_Comm port_self;               /* for MPI_Comm_accept() */
 static pthread_t port_thread;
 static _Atomic uint64_t port_since; /* ns: since when it waits in MPI_Comm_accept(), or 0 */

@@ -48,7 +48,7 @@
 #    define MPI_TESTS_ALONE 4u
 #endif
 
-/* Tags: of a frame the number of the receiving endpoint; pieces have the tags behind those. */
+/* Tags. That of a frame is the number of the receiving endpoint; pieces have higher ones. */
 #define MPI_SERIALS_MAX      4096u
 #define MPI_TAG_META         4096 /* HELLO and BYE of a link */
 #define MPI_TAG_PIECES       8192

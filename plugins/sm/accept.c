@@ -34,7 +34,7 @@ void sm_doorbells_answer(struct na_plugin_context *context)
         for (; bits != 0; bits &= bits - 1)
             sm_doorbell_answer(context, word * 64 + (uint32_t) __builtin_ctzll(bits));
     }
-    /* Slots are few, so those of dead senders are released; checking all slots takes a while. */
+    /* When few slots are free, those of dead senders are released; checking all takes a while. */
     if (context->in_count >= SM_PEER_SLOTS - SM_PEER_SLOTS / 16 &&
         kit_host->clock_ns() - context->sweep_last >= SM_WATCH_NS) {
         sm_in_ring_sweep(context, SM_PEER_SLOTS);
@@ -65,7 +65,7 @@ void sm_in_ring_idle(struct na_plugin_context *context, struct sm_in_ring *ring)
     context->polled_count--;
 }
 
-/* The sender is gone and everything is read. */
+/* Frees a ring whose sender closed or died, when all its messages are read. */
 void sm_in_ring_release(struct na_plugin_context *context, struct sm_in_ring *ring)
 {
     struct sm_peer_slot *slot = ring->peer_slot;
@@ -292,7 +292,7 @@ static void sm_in_ring_sweep(struct na_plugin_context *context, uint32_t count)
         sm_peer_fail(ring->peer, NA_PLUGIN_HOSTUNREACH);
         ring->closing = true;
         if (!ring->refused)
-            sm_in_ring_activate(context, ring); /* drained, then released by the poll */
+            sm_in_ring_activate(context, ring); /* the poll drains and then releases it */
         else
             sm_in_ring_release(context, ring);
     }

@@ -119,7 +119,7 @@ int32_t sm_conn_prepare(struct sm_conn *conn)
     return ret;
 }
 
-/* Asks the receiver to wake this context when it has read something. */
+/* Asks the receiver to wake this context when it has made room in the ring. */
 void sm_conn_announce(struct sm_conn *conn, struct na_plugin_context *context)
 {
     struct sm_peer_slot *slot = sm_load_acquire(&conn->connected_slot);
@@ -202,8 +202,8 @@ struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class)
 }
 
 /*
- * Connects, with the connection's lock held. NA_PLUGIN_AGAIN when the peer's table is full; after
- * any other error it is not tried again.
+ * Connects, with the connection's lock held. NA_PLUGIN_AGAIN when the peer's table is full, to try
+ * again; any other error fails the pending sends.
  */
 static int32_t sm_conn_establish(struct sm_conn *conn)
 {

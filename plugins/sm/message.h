@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A message on the receiving side: its place in a ring, and how its receiver took it. */
+/* Messages on the receiving side: reading them from a ring, and the result of taking one. */
 
 #ifndef SM_MESSAGE_H
 #define SM_MESSAGE_H

@@ -80,7 +80,7 @@ struct na_plugin_addr {
     struct kit_link link; /* of all peers of the class */
     struct na_plugin_class *na_class;
     _Atomic uint32_t refs;
-    _Atomic uint32_t transfers;               /* copied ones, of all contexts */
+    _Atomic uint32_t transfers;               /* copied transfers of all contexts with it */
     _Atomic int32_t failure;                  /* 0, or the status that its operations end with */
     _Atomic(struct na_plugin_addr *) arrived; /* of an absent peer: the endpoint found later */
     struct sm_conn *_Atomic *conns;           /* one for each of its contexts, made at first use */
@@ -128,11 +128,11 @@ struct sm_conn {
     _Alignas(SM_CACHE_LINE) _Atomic uint64_t tail; /* slot << 32 | data line */
     _Atomic uint64_t head;                         /* see sm_ring_limit() */
 
-    _Alignas(SM_CACHE_LINE) struct kit_lock lock; /* guards what follows */
+    _Alignas(SM_CACHE_LINE) struct kit_lock lock; /* guards the members below */
     struct kit_link pending;                      /* sends that wait for space */
     enum sm_conn_state state;
     uint64_t connect_since;                      /* since when the peer's table is full, or 0 */
-    uint64_t connect_next;                       /* when to try again */
+    uint64_t connect_next;                       /* when to try to connect again */
     struct kit_link backlog_link;                /* guarded by the class's backlog_lock */
     _Atomic int32_t failure;                     /* 0, or the status that sends end with */
     struct sm_peer_slot *_Atomic connected_slot; /* read without the lock */
@@ -143,7 +143,7 @@ struct sm_conn {
     uint64_t region_size;
     _Atomic uint32_t slots_ready; /* reserved slots; written under the class's connect_lock */
     _Atomic uint32_t lines_ready; /* likewise, lines of the data area */
-    bool is_starved;              /* the last try to reserve more failed */
+    bool is_starved;              /* the last try to reserve ring memory failed */
 };
 
 /* The receiving end of a connection to one of our contexts: a ring in the sender's segment. */
@@ -219,7 +219,7 @@ struct na_plugin_context {
     struct kit_parts parts;                     /* messages that arrive in parts */
     uint64_t watch_last;
     uint64_t sweep_last;
-    uint64_t handover_last; /* when the wake socket was read without a sleep */
+    uint64_t handover_last; /* when the wake socket was last read without a sleep */
     uint64_t accept_later;  /* doorbell words with senders that could not be mapped for now */
     uint32_t sleep_number;  /* counts in steps of SM_CONTEXT_SLEEP */
     struct na_plugin_addr **watched; /* scratch of sm_watch */
@@ -232,7 +232,7 @@ struct na_plugin_context {
     _Atomic uint32_t native_count;                  /* native transfers under way */
     _Atomic uint32_t copying;                       /* 1: `engine` is active */
     _Atomic uint64_t rma_moved;    /* records of copied transfers sent and received */
-    _Atomic uint64_t rma_moved_at; /* when the last one was */
+    _Atomic uint64_t rma_moved_at; /* time of the last such record */
     _Atomic uint32_t rings_stalled;
     _Atomic uint32_t watch_now;  /* a peer is suspected to be dead */
     _Atomic uint32_t send_count; /* sends that wait for space */
@@ -255,7 +255,7 @@ struct na_plugin_context {
     struct kit_link copies;       /* our transfers that `engine` copies */
     struct kit_rma *engine;       /* copies our and the peers' transfers; NULL until used */
     uint32_t copies_done;         /* completed in this poll */
-    bool is_announcing;           /* receivers are to wake this context when they make room */
+    bool is_announcing;           /* receivers are asked to wake this context when they make room */
 
     /* Waiting */
     int wake_fd;
@@ -272,14 +272,14 @@ struct na_plugin_class {
     uint32_t pid;
     uint64_t pid_namespace;
     uint64_t incarnation;
-    uint64_t cookie; /* read by peers across address spaces */
+    uint64_t cookie; /* read by peers to probe cross-memory attach */
     uint64_t capabilities;
     bool busy;
     bool no_retry;
     bool single_context; /* one thread at a time uses a context */
     bool force_copy;
     bool membarrier;             /* senders need no fence; see sm_barrier() */
-    bool forked;                 /* we are in a child that did not make this class */
+    bool forked;                 /* this process is a forked child of the class's owner */
     atomic_bool barrier_refused; /* membarrier worked at first, and failed later */
     int send_fd;
     int probe_fd;
@@ -297,7 +297,7 @@ struct na_plugin_class {
     na_plugin_peer_lost_fn peer_lost; /* NULL: not wanted */
     void *peer_lost_arg;
     struct na_plugin_addr *peer_buckets[SM_PEER_BUCKETS];
-    struct kit_link peers; /* those checked longest ago first */
+    struct kit_link peers; /* the one checked longest ago first */
 
     struct kit_lock backlog_lock;
     struct kit_link backlog; /* connections with pending sends */
@@ -312,7 +312,7 @@ static inline uint64_t sm_class_owner(const struct na_plugin_class *na_class, ui
     return sm_owner_pack(state, na_class->pid, na_class->pid_namespace);
 }
 
-/* Lists of sends and transfers, under the list's lock; each operation knows the one it is in. */
+/* Add to and remove from a list of sends or transfers. The caller holds the list's lock. */
 static inline void sm_op_list_append(struct kit_link *list, struct sm_op *op)
 {
     kit_list_append(list, &op->link);

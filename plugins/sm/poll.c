@@ -159,7 +159,7 @@ static void sm_poll_idle_rings(struct na_plugin_context *context)
     if (!any)
         return;
     if (!sm_barrier(context->na_class))
-        limit = UINT32_MAX; /* none of them is idle */
+        limit = UINT32_MAX; /* idles no ring */
     for (link = context->polled.next; link != &context->polled; link = next) {
         struct sm_in_ring *ring = kit_container(link, struct sm_in_ring, polled);
 

@@ -18,7 +18,7 @@
 
 /* What a search need not ask again for each of perhaps thousands of files. */
 struct sm_reaper {
-    uint64_t pid_namespace; /* ours */
+    uint64_t pid_namespace; /* of this process */
     uint32_t pid;           /* of the owner last found alive, or 0 */
     uint64_t process;
 };

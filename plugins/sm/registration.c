@@ -65,7 +65,7 @@ void sm_registration_publish(struct na_plugin_class *na_class, struct na_plugin_
         sm_store_release(entry, digest);
 }
 
-/* The fence: a peer that reads what is written to the memory later finds no entry afterwards. */
+/* After the fence the memory may be reused: a peer that reads new bytes then finds no entry. */
 void sm_registration_withdraw(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
 {
     _Atomic uint64_t *entry = sm_registration_entry(na_class, sm_registration_index(mem));
@@ -180,7 +180,7 @@ void sm_registration_forget(struct na_plugin_addr *peer)
     }
 }
 
-/* The region's place in its owner's table of regions. */
+/* Returns the region's index in its owner's table of regions. */
 static uint32_t sm_registration_index(const struct na_plugin_mem *mem)
 {
     return (uint32_t) mem->region.id;

@@ -14,7 +14,7 @@ void sm_ring_open(struct sm_conn *conn)
     sm_store_release(&conn->head, sm_ring_limit(conn, 0));
 }
 
-/* Reads the receiver's head again. True when `lines` of data and a slot fit now. */
+/* Reads the receiver's head again. True when a slot and `lines` of data are free. */
 bool sm_ring_refresh(struct sm_conn *conn, uint32_t lines)
 {
     uint64_t before = sm_load_acquire(&conn->tail);

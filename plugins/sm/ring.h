@@ -13,8 +13,8 @@
 #include <string.h>
 
 /*
- * The memory of a ring passes from one sending thread to the next by way of the receiver, which is
- * another process or another mapping: an order that ThreadSanitizer cannot see.
+ * A slot passes from one sending thread to the next through the receiver, which is another process
+ * or uses another mapping. ThreadSanitizer cannot see that order without these calls.
  */
 #if defined(__SANITIZE_THREAD__)
 #    define SM_TSAN 1

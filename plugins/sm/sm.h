@@ -253,7 +253,7 @@ void sm_in_ring_refuse(struct na_plugin_context *context, struct sm_in_ring *rin
                        const char *reason);
 void sm_in_ring_release_all(struct na_plugin_context *context);
 
-/* rma_copy.c: transfers by way of the rings. */
+/* rma_copy.c: transfers copied through the rings */
 int32_t sm_copy_start(struct na_plugin_context *context, struct sm_op *op);
 enum sm_verdict sm_copy_receive(struct na_plugin_context *context, struct sm_in_ring *ring,
                                 const struct sm_message *message);

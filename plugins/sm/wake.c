@@ -111,7 +111,7 @@ static int32_t sm_wake_socket_make(struct na_plugin_context *context)
         SM_LOG_ERROR("no socket (%s)%s", strerror(errno), sm_error_hint(errno));
         return NA_PLUGIN_NOMEM;
     }
-    (void) unlink(context->wake_path); /* a stale one: we hold the segment's lock */
+    (void) unlink(context->wake_path); /* a stale file, since we hold the segment's lock */
     /* bind() makes the file with the socket's mode. */
     if (fchmod(context->wake_fd, 0600) != 0 ||
         bind(context->wake_fd, (struct sockaddr *) &address, sizeof(address)) != 0) {

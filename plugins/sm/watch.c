@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Watching the peers that something outstanding depends on, every 200 ms. A process that waits for
- * nothing watches no peer.
+ * Checking, every 200 ms, the peers that outstanding operations depend on. A process without such
+ * operations checks no peer.
  */
 
 #include "sm.h"
@@ -142,8 +142,8 @@ static bool sm_watch_collect(struct na_plugin_context *context)
 }
 
 /*
- * Collects the peers with copied transfers and, if peer events are wanted, all others; once in
- * SM_WATCH_NS for all contexts. True when a context that transfers go to is gone.
+ * Collects the peers with copied transfers. If peer events are wanted, one context also collects
+ * all other peers every SM_WATCH_NS. True when a context that transfers go to is gone.
  */
 static bool sm_watch_collect_peers(struct na_plugin_context *context)
 {

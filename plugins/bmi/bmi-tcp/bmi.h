@@ -36,7 +36,7 @@ enum bmi_op_type {
     BMI_RECV = 2
 };
 
-/* Both mean the same here. */
+/* This implementation ignores the type. */
 enum bmi_buffer_type {
     BMI_PRE_ALLOC = 1,
     BMI_EXT_ALLOC = 2
@@ -193,7 +193,7 @@ void BMI_instance_use(struct BMI_instance *instance);
 /* Waits up to that time for an event, then sends and receives what is possible. */
 int BMI_progress(int max_idle_time_ms);
 
-/* Polls readable when BMI_progress has something to do, provided that BMI_may_wait said 1. */
+/* A descriptor that is readable when BMI_progress has work. Wait only if BMI_may_wait returns 1. */
 int BMI_get_wait_fd(void);
 int BMI_may_wait(void);
 

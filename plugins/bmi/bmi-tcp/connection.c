@@ -20,7 +20,7 @@
 static void silent_remove(struct tcp_connection *connection);
 static void connection_leave(struct tcp_connection *connection, int error);
 
-/* Begins to connect to a place that was looked up. */
+/* Begins to connect to an address that was looked up. */
 int tcp_connect(struct tcp_address *address)
 {
     struct tcp_instance *instance = address->instance;

@@ -168,7 +168,7 @@ struct tcp_instance {
     int timer_fd; /* negative: never used */
     int spare_fd; /* closed to refuse a connection when there are no descriptors */
     int port;
-    uint32_t hash; /* of our own name; 0: we do not listen */
+    uint32_t hash; /* hash of the name at which we listen, or 0 */
     int classes;   /* classes of unexpected messages from this on are discarded */
     bool drops_unwanted;
     int send_buffer;
