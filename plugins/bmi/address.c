@@ -10,12 +10,11 @@
 
 static int32_t check_name(const char *name);
 static bool is_hello_of(const struct BMI_unexpected_info *info, const char *name);
-static const char *address_of_string(const char *string);
 
 int32_t bmi_na_addr_lookup(struct na_plugin_class *na_class, const char *string,
                            struct na_plugin_addr **addr_p)
 {
-    const char *text = address_of_string(string);
+    const char *text = kit_address_name(string, BMI_NA_NAME, BMI_NA_PROTOCOL);
     char reason[KIT_LOCATION_REASON_MAX] = "it is not of the form bmi+tcp://host:port";
     char name[KIT_NAME_MAX];
     struct sockaddr_storage place;
@@ -152,15 +151,4 @@ static bool is_hello_of(const struct BMI_unexpected_info *info, const char *name
     memcpy(&hello, (const uint8_t *) info->buffer + offset, sizeof(hello));
     return (header.flags & WIRE_HAS_HELLO) != 0 && le16toh(hello.name_size) == length &&
            memcmp((const uint8_t *) info->buffer + offset + sizeof(hello), name, length) == 0;
-}
-
-/* The part after "://", or all of it without "://". NULL when the prefix is another plugin's. */
-static const char *address_of_string(const char *string)
-{
-    static const char *const prefixes[] = {BMI_NA_NAME "+" BMI_NA_PREFIX, BMI_NA_PREFIX};
-
-    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-        if (strncmp(string, prefixes[i], strlen(prefixes[i])) == 0)
-            return string + strlen(prefixes[i]);
-    return strstr(string, "://") == NULL ? string : NULL;
 }

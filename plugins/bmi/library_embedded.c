@@ -3,7 +3,7 @@
 
 #include "bmi_na.h"
 
-#include <string.h>
+#include <stdio.h>
 
 static void library_log(int level, const char *message);
 

@@ -7,7 +7,7 @@
 #include "bmi_na.h"
 
 #include <pthread.h>
-#include <string.h>
+#include <stdio.h>
 #include <unistd.h>
 
 /* Attempts to listen at a port that was free a moment before. */

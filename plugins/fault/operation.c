@@ -3,8 +3,6 @@
 
 #include "fault.h"
 
-#include <string.h>
-
 static void on_complete(void *arg, int32_t status);
 static void on_complete_recv(void *arg, int32_t status, uint64_t size,
                              struct na_plugin_addr *source, uint32_t tag);

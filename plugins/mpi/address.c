@@ -106,22 +106,13 @@ static int32_t address_canonical(const struct na_plugin_class *na_class, const c
     return NA_PLUGIN_SUCCESS;
 }
 
-/* The part after "://", or all of it without "://". NULL when the prefix is another plugin's. */
+/* As kit_address_name(), with each of the plugin's names. */
 static const char *address_of_string(const struct na_plugin_class *na_class, const char *string)
 {
-    const char *separator = strstr(string, "://");
     const char *protocol = na_class->fabric.protocol;
-    size_t length = strlen(protocol);
+    const char *name = kit_address_name(string, MPI_PLUGIN_NAME, protocol);
 
-    if (separator == NULL)
-        return string;
-    if (strncmp(string, MPI_PLUGIN_NAME "+", sizeof(MPI_PLUGIN_NAME)) == 0)
-        string += sizeof(MPI_PLUGIN_NAME);
-    else if (strncmp(string, "mpi+", 4) == 0)
-        string += 4;
-    if ((size_t) (separator - string) != length || strncmp(string, protocol, length) != 0)
-        return NULL;
-    return separator + 3;
+    return name != NULL ? name : kit_address_name(string, "mpi", protocol);
 }
 
 static bool number_read(const char **text_p, uint64_t max, uint64_t *number_p)

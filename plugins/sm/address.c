@@ -119,19 +119,12 @@ int32_t sm_addr_set_remove(struct na_plugin_class *na_class, struct na_plugin_ad
     return NA_PLUGIN_SUCCESS;
 }
 
-/* The part behind "://"; NULL when the part before it is another transport's. */
+/* As kit_address_name(), with each of the plugin's class names. */
 static const char *sm_addr_name(const char *string)
 {
-    static const char *const starts[] = {"na+sm", "sm+sm", "sm"};
-    const char *separator = strstr(string, "://");
+    const char *name = kit_address_name(string, "na", "sm");
 
-    if (separator == NULL)
-        return string;
-    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
-        if (strlen(starts[i]) == (size_t) (separator - string) &&
-            strncmp(string, starts[i], (size_t) (separator - string)) == 0)
-            return separator + 3;
-    return NULL;
+    return name != NULL ? name : kit_address_name(string, SM_PLUGIN_NAME, "sm");
 }
 
 static uint64_t sm_addr_packed_size(struct na_plugin_class *na_class, struct na_plugin_addr *addr)
