@@ -30,7 +30,7 @@ static enum kit_rma_mover memory_mover(void *owner, const struct kit_rma_request
     const struct template_peer *priv = peer->priv;
     uint32_t pid;
 
-    if (priv->is_detached || memory_process(owner, request->peer, &pid) != NA_PLUGIN_SUCCESS)
+    if (priv->is_attach_refused || memory_process(owner, request->peer, &pid) != NA_PLUGIN_SUCCESS)
         return KIT_RMA_INLINE;
     return KIT_RMA_ATTACH;
 }
@@ -51,5 +51,5 @@ static void memory_attach_refused(void *owner, void *peer)
     struct template_peer *priv = ((struct kit_peer *) peer)->priv;
 
     (void) owner;
-    priv->is_detached = true;
+    priv->is_attach_refused = true;
 }

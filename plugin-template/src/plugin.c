@@ -50,9 +50,10 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
 }
 
 /*
- * Reports the one protocol, which works on every machine. Its priority is low, so that an init
- * string without a plugin's name picks another plugin. If the machine lacks the fabric, report it
- * without NA_PLUGIN_OFFER_USABLE and with a reason. Report each protocol and each device.
+ * Reports the plugin's only protocol, which works on every machine. Its priority is low, so that an
+ * init string without a plugin's name picks another plugin. A plugin with several protocols or
+ * devices reports each, and those that this machine lacks without NA_PLUGIN_OFFER_USABLE and with
+ * a reason.
  */
 static int32_t enumerate(const char *protocol, na_plugin_offer_fn report, void *arg)
 {

@@ -21,8 +21,8 @@ static bool socket_try_wait(struct kit_endpoint *endpoint);
 static int32_t peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer);
 static void peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer);
 static bool path_is_named(struct kit_endpoint *endpoint, const void *path, const char *name);
-static struct template_place place_of(const char *name);
-static ssize_t datagram_read(struct na_plugin_class *na_class, struct template_place *source);
+static struct template_address address_of(const char *name);
+static ssize_t datagram_read(struct na_plugin_class *na_class, struct template_address *source);
 static bool is_of_our_user(struct msghdr *message);
 
 const struct kit_msg_ops template_ops = {
@@ -47,14 +47,14 @@ const struct kit_msg_ops template_ops = {
  */
 int32_t template_socket_open(struct na_plugin_class *na_class)
 {
-    const struct template_place place = place_of(na_class->name);
+    const struct template_address address = address_of(na_class->name);
     const int on = 1, room = 16 * TEMPLATE_FRAME;
 
     na_class->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (na_class->socket >= 0 &&
         setsockopt(na_class->socket, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)) == 0 &&
         setsockopt(na_class->socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0 &&
-        bind(na_class->socket, (const struct sockaddr *) &place.address, place.length) == 0)
+        bind(na_class->socket, (const struct sockaddr *) &address.name, address.length) == 0)
         return NA_PLUGIN_SUCCESS;
     TEMPLATE_LOG(NA_PLUGIN_LOG_ERROR, "no socket for the endpoint '%s': %s", na_class->name,
                  strerror(errno));
@@ -71,10 +71,10 @@ void template_socket_close(struct na_plugin_class *na_class)
 static int32_t socket_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
 {
     const struct template_peer *peer = frame->peer->priv;
-    const struct template_place *place = &peer->place;
+    const struct template_address *address = &peer->address;
 
     if (sendto(template_class(endpoint)->socket, frame->data, (size_t) frame->size, MSG_NOSIGNAL,
-               (const struct sockaddr *) &place->address, place->length) >= 0) {
+               (const struct sockaddr *) &address->name, address->length) >= 0) {
         frame->is_copied = true;
         return NA_PLUGIN_SUCCESS;
     }
@@ -91,7 +91,7 @@ static int32_t socket_send(struct kit_endpoint *endpoint, struct kit_frame *fram
 static int32_t socket_poll(struct kit_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = template_class(endpoint);
-    struct template_place source;
+    struct template_address source;
     ssize_t size = 0;
 
     for (uint32_t i = 0; i < READS_MAX && size >= 0 && kit_msg_may_receive(endpoint); i++) {
@@ -124,7 +124,7 @@ static int32_t peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
     (void) endpoint;
     if (!template_name_is_valid(peer->name))
         return NA_PLUGIN_HOSTUNREACH;
-    priv->place = place_of(peer->name);
+    priv->address = address_of(peer->name);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -138,26 +138,27 @@ static void peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
 /* True if a peer that sent from the socket `path` may have that name: no peer can use another's. */
 static bool path_is_named(struct kit_endpoint *endpoint, const void *path, const char *name)
 {
-    const struct template_place *source = path;
-    const struct template_place place = place_of(name);
+    const struct template_address *source = path;
+    const struct template_address address = address_of(name);
 
     (void) endpoint;
-    return template_name_is_valid(name) && source->length == place.length &&
-           memcmp(&source->address, &place.address, place.length) == 0;
+    return template_name_is_valid(name) && source->length == address.length &&
+           memcmp(&source->name, &address.name, address.length) == 0;
 }
 
-static struct template_place place_of(const char *name)
+/* Returns the address of the socket of the endpoint with that name. */
+static struct template_address address_of(const char *name)
 {
-    struct template_place place = {.address = {.sun_family = AF_UNIX}};
-    const int length = snprintf(place.address.sun_path + 1, sizeof(place.address.sun_path) - 1,
+    struct template_address address = {.name = {.sun_family = AF_UNIX}};
+    const int length = snprintf(address.name.sun_path + 1, sizeof(address.name.sun_path) - 1,
                                 "amalgam/" TEMPLATE_NAME "/%.*s", (int) TEMPLATE_NAME_MAX, name);
 
-    place.length = (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + (size_t) length);
-    return place;
+    address.length = (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + (size_t) length);
+    return address;
 }
 
 /* Returns the size of the next datagram, 0 if it must be dropped, negative if there is none. */
-static ssize_t datagram_read(struct na_plugin_class *na_class, struct template_place *source)
+static ssize_t datagram_read(struct na_plugin_class *na_class, struct template_address *source)
 {
     union {
         struct cmsghdr header;
@@ -165,8 +166,8 @@ static ssize_t datagram_read(struct na_plugin_class *na_class, struct template_p
     } control;
     struct iovec data = {na_class->frame, sizeof(na_class->frame)};
     struct msghdr message = {
-        .msg_name = &source->address,
-        .msg_namelen = sizeof(source->address),
+        .msg_name = &source->name,
+        .msg_namelen = sizeof(source->name),
         .msg_iov = &data,
         .msg_iovlen = 1,
         .msg_control = &control,

@@ -22,15 +22,15 @@
 #define TEMPLATE_LOG(level, ...) KIT_LOG(level, TEMPLATE_NAME, __VA_ARGS__)
 
 /* The address of a socket. */
-struct template_place {
-    struct sockaddr_un address;
+struct template_address {
+    struct sockaddr_un name;
     socklen_t length;
 };
 
 /* The plugin's part of a peer, at kit_peer.priv. */
 struct template_peer {
-    struct template_place place;
-    bool is_detached; /* the system refused cross-memory attach to one of us */
+    struct template_address address;
+    bool is_attach_refused; /* the system refused cross-memory attach to one of us */
 };
 
 /* An endpoint. The core calls it a class. */
