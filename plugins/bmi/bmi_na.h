@@ -63,8 +63,8 @@ struct bmi_na_piece {
     struct request request;
     struct kit_rma_piece *piece;
     BMI_addr_t address;
-    bool is_leaving;   /* its receive is being cancelled, and then posted to a sink */
-    bool is_withdrawn; /* its receive must not be posted to a sink */
+    bool is_cancelling; /* its receive is being cancelled, and then posted to a sink */
+    bool is_withdrawn;  /* its receive must not be posted to a sink */
     struct bmi_na_sink *sink;
 };
 

@@ -30,15 +30,15 @@ const struct kit_rma_ops bmi_na_rma_ops = {
 void bmi_na_piece_done(struct na_plugin_class *na_class, struct bmi_na_piece *priv, int error,
                        uint64_t size)
 {
-    if (priv->is_leaving && error != 0) {
-        priv->is_leaving = false;
+    if (priv->is_cancelling && error != 0) {
+        priv->is_cancelling = false;
         kit_rma_piece_released(na_class->base.rma, priv->piece);
         if (!priv->is_withdrawn) {
             piece_discard(na_class, priv);
             return;
         }
     }
-    priv->is_leaving = false;
+    priv->is_cancelling = false;
     if (priv->sink != NULL) {
         kit_list_remove(&priv->sink->link);
         kit_host->mem_free(priv->sink);
@@ -71,7 +71,7 @@ static int32_t piece_send(void *owner, struct kit_rma_piece *piece)
     library_use(&na_class->library);
     priv->request.kind = REQUEST_PIECE;
     priv->piece = piece;
-    priv->is_leaving = priv->is_withdrawn = false;
+    priv->is_cancelling = priv->is_withdrawn = false;
     priv->sink = NULL;
     ret = BMI_post_send(&priv->request.id, peer->address, piece->memory, (bmi_size_t) piece->size,
                         BMI_EXT_ALLOC, (bmi_msg_tag_t) piece->tag, priv, na_class->context, NULL);
@@ -92,7 +92,7 @@ static int32_t piece_recv(void *owner, struct kit_rma_piece *piece)
     priv->request.kind = REQUEST_PIECE;
     priv->piece = piece;
     priv->address = peer->address;
-    priv->is_leaving = priv->is_withdrawn = false;
+    priv->is_cancelling = priv->is_withdrawn = false;
     priv->sink = NULL;
     ret = BMI_post_recv(&priv->request.id, peer->address, piece->memory, (bmi_size_t) piece->size,
                         &size, BMI_EXT_ALLOC, (bmi_msg_tag_t) piece->tag, priv, na_class->context,
@@ -112,7 +112,7 @@ static bool piece_cancel(void *owner, struct kit_rma_piece *piece)
         return true;
     if (piece->is_send != 0)
         return false;
-    priv->is_leaving = true;
+    priv->is_cancelling = true;
     (void) BMI_cancel(priv->request.id, na_class->context);
     return false;
 }
@@ -123,7 +123,7 @@ static void piece_withdraw(void *owner, struct kit_rma_piece *piece)
     struct bmi_na_piece *priv = piece->priv;
 
     priv->is_withdrawn = true;
-    if (!priv->request.is_posted || priv->is_leaving)
+    if (!priv->request.is_posted || priv->is_cancelling)
         return;
     library_use(&na_class->library);
     (void) BMI_cancel(priv->request.id, na_class->context);
