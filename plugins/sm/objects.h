@@ -87,15 +87,15 @@ struct na_plugin_addr {
     struct sm_segment_header header; /* checked copy of its file; incarnation 0: an absent peer */
     struct sm_segment_header *base;  /* mapping of the base of its segment */
     atomic_bool mapped;              /* false: `base` is a placeholder of zeros */
-    int memory_fd;                   /* its segment, if it was handed over, or -1 */
-    int ask_fd;                      /* the socket on which that arrives, or -1 */
-    uint64_t asked;                  /* time of the last request for it, or 0 */
+    int memory_fd;                   /* its segment, if the peer handed it over, or -1 */
+    int ask_fd;                      /* the socket on which memory_fd arrives, or -1 */
+    uint64_t asked;                  /* when memory_fd was last requested, or 0 */
     uint64_t base_size;
     dev_t device;
     ino_t inode;
     bool same_pid_namespace;
     _Atomic uint32_t rma; /* enum sm_rma_mode */
-    uint64_t watch_round;
+    uint64_t watch_round; /* the last one that collected it; guarded by watch_lock */
     const _Atomic uint64_t *_Atomic registrations[SM_TABLE_PARTS]; /* mapped at first use */
     struct sm_writer *_Atomic writer; /* our entry in its table of writers */
     char name[SM_NAME_MAX + 1];
@@ -120,7 +120,7 @@ struct sm_conn {
     struct sm_peer_slot *peer_slot;       /* in the peer's segment */
     struct sm_context_area *context_area; /* likewise */
     uint32_t data_lines;                  /* a power of two */
-    bool fence;
+    bool fence;                           /* a sender must fence after publishing */
     _Atomic uint32_t gate;  /* not 0: take the slow path (not connected, failed, or a queue) */
     _Atomic uint32_t woken; /* flags of the receiver's last sleep that we ended */
 
@@ -155,8 +155,8 @@ struct sm_in_ring {
     struct na_plugin_addr *peer;
     uint32_t head_slot;
     uint32_t head_data;
-    uint32_t published_slot;
-    uint32_t published_data;
+    uint32_t published_slot; /* the head that the sender was told last */
+    uint32_t published_data; /* likewise */
     uint32_t data_lines;
     uint32_t index;            /* of the peer slot */
     uint32_t received;         /* since the last housekeeping */
