@@ -12,7 +12,6 @@
 #include <string.h>
 
 static struct mpi_link *link_find(struct na_plugin_class *na_class, const char *name);
-static int32_t link_open(struct mpi_link *link, const struct kit_peer *peer);
 static int32_t link_open_static(struct mpi_link *link);
 static int32_t link_open_dynamic(struct mpi_link *link, const struct kit_peer *peer);
 static bool link_is_dead(const struct kit_peer *peer);
@@ -177,7 +176,7 @@ int32_t mpi_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
         link = mpi_link_make(na_class, peer->name);
         if (link == NULL)
             return NA_PLUGIN_NOMEM;
-        ret = link_open(link, peer);
+        ret = na_class->is_dynamic ? link_open_dynamic(link, peer) : link_open_static(link);
         if (ret != NA_PLUGIN_SUCCESS) {
             mpi_link_drop(link);
             return ret;
@@ -267,11 +266,6 @@ static struct mpi_link *link_find(struct na_plugin_class *na_class, const char *
             return link;
     }
     return NULL;
-}
-
-static int32_t link_open(struct mpi_link *link, const struct kit_peer *peer)
-{
-    return link->na_class->is_dynamic ? link_open_dynamic(link, peer) : link_open_static(link);
 }
 
 /* Ranks of one job need no connection. */
