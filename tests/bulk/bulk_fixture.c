@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two classes in one process, origin and target of bulk transfers.
+ * Two classes in one process, the origin and the target of bulk transfers.
  */
 #include "bulk_fixture.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two classes in one process, origin and target of bulk transfers, for the tests of this folder.
+ * Two classes in one process, the origin and the target of bulk transfers, for the tests of this
+ * folder.
  */
 #ifndef TESTS_BULK_FIXTURE_H
 #define TESTS_BULK_FIXTURE_H

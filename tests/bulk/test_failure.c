@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transfers whose pieces fail, are refused, or are cancelled, and memory that runs out. The linker
- * puts functions of this file between the bulk layer and NA, and between all layers and malloc().
+ * Transfers whose pieces fail, are refused or are cancelled, and allocations that fail. The linker
+ * wraps functions of NA, malloc(), calloc() and aligned_alloc().
  */
 #include "bulk_fixture.h"
 
@@ -13,7 +13,7 @@
 
 #define POSTED_MAX 1024
 
-/* NA, as long as it is faked: operations are kept until the test completes them. */
+/* An operation of the fake NA, which completes only when the test says so. */
 struct posted {
     na_cb_t callback;
     void *arg;
@@ -28,20 +28,20 @@ static struct {
     size_t max_segments;   /* 0: as the transport has it */
     uint64_t max_rma_size; /* likewise */
     unsigned int calls;
-    unsigned int fail_at; /* number of the call that fails, from 1 on; 0: none */
+    unsigned int fail_at; /* number of the call that fails, from 1; 0: none */
     na_return_t fail_ret;
-    unsigned int refusals; /* further calls that are refused with NA_AGAIN */
+    unsigned int refusals; /* how many calls, from refuse_at on, return NA_AGAIN */
     unsigned int refuse_at;
-    hg_context_t *context;  /* that triggers what the cancel ends */
-    hg_op_id_t *cancel;     /* transfer to be cancelled by another thread, as it were: */
-    unsigned int cancel_at; /* while this call runs; 0: while the origin's address is taken */
+    hg_context_t *context;  /* the context of the transfer to cancel */
+    hg_op_id_t *cancel;     /* if set, this transfer is cancelled as by another thread, */
+    unsigned int cancel_at; /* during this call of NA_Get(), or of NA_Addr_dup() if 0 */
     struct posted posted[POSTED_MAX];
     unsigned int posted_count;
     unsigned int outstanding;
     unsigned int most_outstanding;
 } fake;
 
-/* Allocation, counted and made to fail. */
+/* Allocations are counted, and one of them may fail. */
 static struct {
     unsigned long count;
     unsigned long fail_at; /* 0: never */
@@ -181,7 +181,7 @@ static void fake_complete(unsigned int i, na_return_t ret)
     fake.posted[i].callback(&info);
 }
 
-/* Completes all that is outstanding, with success or, if it was cancelled, so. */
+/* Completes all outstanding operations: as cancelled if they were cancelled, else with success. */
 static void fake_complete_all(void)
 {
     for (unsigned int i = 0; i < fake.posted_count; i++)
@@ -189,7 +189,7 @@ static void fake_complete_all(void)
             fake_complete(i, fake.posted[i].is_canceled ? NA_CANCELED : NA_SUCCESS);
 }
 
-/* A pull of 100 segments, each of which is a piece. */
+/* A pull of 100 segments, each of which is a piece of its own. */
 struct scene {
     struct pair *pair;
     struct memory origin;
@@ -213,7 +213,7 @@ static struct hg_ext_counters scene_counters(const struct scene *scene)
     return counters;
 }
 
-/* The transfer was counted as what it ended with. */
+/* The class counted the transfer under its result. */
 static void scene_check_counters(const struct scene *scene)
 {
     const struct hg_ext_counters before = scene->before, after = scene_counters(scene);
@@ -261,7 +261,7 @@ static hg_return_t scene_start(struct scene *scene)
                             PIECE_COUNT * PIECE_SIZE, &scene->op_id);
 }
 
-/* Nothing runs any more, and the callback was called as often as it should be. */
+/* No operation is outstanding, and the callback ran `callbacks` times. */
 static void scene_close(struct scene *scene, int callbacks)
 {
     for (int i = 0; i < 5; i++)
@@ -283,7 +283,7 @@ static void pieces_that_run_are_bounded(void **state)
     scene_open(&scene, *state);
     assert_int_equal(scene_start(&scene), HG_SUCCESS);
     assert_int_equal(fake.posted_count, HG_BULK_PIECES_MAX);
-    /* In any order: here the last posted is the first to end. */
+    /* The pieces complete in the reverse order of their posting. */
     while (fake.outstanding > 0) {
         unsigned int i = fake.posted_count - 1;
 
@@ -315,7 +315,7 @@ static void contiguous_memory_is_one_piece(void **state)
     received = bulk_send(origin.bulk, 0, pair->target.hg_class);
     assert_int_equal(transfer(pair, HG_BULK_PULL, received, 1, local.bulk, 2, sizes[0] - 2),
                      HG_SUCCESS);
-    /* As far as the transport takes it at once. */
+    /* The transport's limit for a single get may still split the transfer. */
     max = NA_Class_get_max_rma_size(HG_Class_get_na(pair->target.hg_class));
     assert_int_equal(fake.calls, max == 0 ? 1 : (sizes[0] - 2 - 1) / max + 1);
     assert_int_equal(HG_Bulk_free(received), HG_SUCCESS);
@@ -357,7 +357,9 @@ static void piece_that_fails_stops_the_others(void **state)
             fake_complete(i, NA_SUCCESS);
         fake_complete(victim, NA_IO_ERROR);
         pair_progress(scene.pair);
-        /* Others still run: nobody is told yet, and they are cancelled. */
+        /*
+         * While other pieces are outstanding, the callback does not run; the pieces are cancelled.
+         */
         if (fake.outstanding > 0)
             assert_int_equal(scene.outcome.count, 0);
         for (unsigned int i = 0; i < fake.posted_count; i++)
@@ -430,7 +432,7 @@ static void cancel_ends_once_nothing_runs(void **state)
         assert_int_equal(HG_Bulk_cancel(scene.op_id), HG_SUCCESS);
         pair_progress(scene.pair);
         assert_int_equal(scene.outcome.count, 0);
-        /* What was on its way may succeed all the same. */
+        /* A cancelled piece may still succeed. */
         for (unsigned int i = done; i < fake.posted_count; i++)
             fake_complete(i, i % 2 == 0 ? NA_SUCCESS : NA_CANCELED);
         pair_wait(scene.pair, &scene.outcome);
@@ -472,7 +474,7 @@ static void cancel_after_the_end_changes_nothing(void **state)
     scene_close(&scene, 1);
 }
 
-/* A cancel by another thread may come before anything was handed to the transport. */
+/* A cancel by another thread may come before any piece is posted. */
 static void cancel_races_with_the_start(void **state)
 {
     for (unsigned int at = 0; at <= HG_BULK_PIECES_MAX; at++) {
@@ -483,7 +485,10 @@ static void cancel_races_with_the_start(void **state)
             fake.context = scene.pair->target.context;
             fake.cancel = &scene.op_id;
             fake.cancel_at = at;
-            /* The call during which it comes is accepted, refused for now, or fails. */
+            /*
+             * The call of NA_Get() that runs during the cancel succeeds, is refused for now, or
+             * fails.
+             */
             if (how == 1) {
                 fake.refuse_at = at;
                 fake.refusals = 1;
@@ -495,7 +500,7 @@ static void cancel_races_with_the_start(void **state)
             assert_int_equal(scene.outcome.count, 0);
             if (at == 0)
                 assert_int_equal(fake.calls, 0);
-            /* Also the piece that was being posted when it came. */
+            /* The piece that was being posted during the cancel is cancelled as well. */
             for (unsigned int i = 0; i < fake.posted_count; i++)
                 assert_true(fake.posted[i].is_canceled);
             fake_complete_all();
@@ -507,7 +512,9 @@ static void cancel_races_with_the_start(void **state)
     }
 }
 
-/* A transfer whose first piece the transport takes later has started: it ends by its callback. */
+/*
+ * A transfer whose first piece the transport refuses for now has started, and ends by its callback.
+ */
 static void first_piece_that_is_taken_later_is_a_start(void **state)
 {
     struct scene scene;
@@ -558,7 +565,7 @@ static void transfer_in_time_is_no_timeout(void **state)
     scene_close(&scene, 1);
 }
 
-/* The transport neither completes nor cancels the pieces that it has. */
+/* The transport neither completes nor cancels the pieces that were posted. */
 static void transfer_ends_when_its_time_is_over(void **state)
 {
     for (unsigned int done = 0; done < PIECE_COUNT; done += 33) {
@@ -574,7 +581,7 @@ static void transfer_ends_when_its_time_is_over(void **state)
         pair_wait(scene.pair, &scene.outcome);
         assert_int_equal(scene.outcome.ret, HG_TIMEOUT);
         assert_int_equal(timeouts(&scene), before + 1);
-        /* Its memory is in use until the transport has ended each of them. */
+        /* The transfer's memory is in use until the transport has completed each piece. */
         assert_int_equal(fake.outstanding, PIECE_COUNT - done < HG_BULK_PIECES_MAX
                                                ? PIECE_COUNT - done
                                                : HG_BULK_PIECES_MAX);
@@ -620,7 +627,7 @@ static void refused_transfer_ends_in_time(void **state)
     }
 }
 
-/* The deadline of the class is for transfers that have none of their own. */
+/* The class's default deadline applies only to transfers without a deadline of their own. */
 static void class_has_a_deadline_for_transfers(void **state)
 {
     struct scene scene;
@@ -649,7 +656,7 @@ struct restart {
     hg_op_id_t first;
 };
 
-/* Starts another transfer, and then cancels the one that ends here, as a thread that is late. */
+/* Starts another transfer and then cancels the ended one, as a thread that comes late. */
 static hg_return_t restart_and_cancel(const struct hg_cb_info *info)
 {
     struct restart *restart = info->arg;
@@ -674,7 +681,7 @@ static void late_cancel_hits_no_other_transfer(void **state)
                      HG_SUCCESS);
     while (fake.outstanding > 0)
         fake_complete_all();
-    pair_progress(scene->pair); /* the callback */
+    pair_progress(scene->pair); /* runs the callback */
     assert_true(fake.outstanding > 0);
     while (fake.outstanding > 0)
         fake_complete_all();
@@ -683,7 +690,7 @@ static void late_cancel_hits_no_other_transfer(void **state)
     scene_close(scene, 1);
 }
 
-/* The memory of the first operation is that of the second, which has another id. */
+/* The second operation reuses the memory of the first one, but has another id. */
 static void cancel_after_the_callback_hits_no_other_transfer(void **state)
 {
     struct scene scene;
@@ -733,7 +740,7 @@ static void repeated_transfers_allocate_nothing(void **state)
     memory_free(&local);
 }
 
-/* All of the life of two descriptors; HG_SUCCESS or the first error. */
+/* The whole life of two descriptors; returns HG_SUCCESS or the first error. */
 static hg_return_t whole_life(struct pair *pair, char *bytes)
 {
     struct outcome outcome = {0, HG_OTHER_ERROR, {{{NULL}}, NULL, HG_CB_LOOKUP, HG_SUCCESS}};
@@ -774,7 +781,10 @@ static void each_allocation_may_fail(void **state)
     static char bytes[3000];
     hg_return_t ret = HG_NOMEM;
 
-    /* They are connected: UCX 1.13 may end a process that connects anew before it is. */
+    /*
+     * This connects the two sides: UCX 1.13 may abort a process that connects again before the
+     * first connection is made.
+     */
     memset(&fake, 0, sizeof(fake));
     assert_int_equal(whole_life(pair, bytes), HG_SUCCESS);
     for (int segments = 0; segments < 2; segments++) {
@@ -785,7 +795,10 @@ static void each_allocation_may_fail(void **state)
         do {
             memory_use.fail_at = memory_use.count + ++fail_at;
             ret = whole_life(pair, bytes);
-            /* It may also have failed where another way was found. */
+            /*
+             * An allocation that fails need not be an error, so that the loop runs until none
+             * fails.
+             */
         } while (memory_use.count >= memory_use.fail_at);
         memory_use.fail_at = 0;
         assert_int_equal(ret, HG_SUCCESS);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Descriptors on their own: making them, asking them, and transfers that stay in the process.
+ * Descriptors without a peer: creating them, querying them, and transfers within the process.
  */
 #include "bulk_fixture.h"
 
@@ -133,7 +133,7 @@ static void access_gives_the_parts_of_a_range(void **state)
     assert_int_equal(HG_Bulk_access(memory.bulk, 0, 60, HG_BULK_READ_ONLY, 2, ptrs, got, &count),
                      HG_SUCCESS);
     assert_int_equal(count, 2);
-    /* Of no bytes the results stay as they were. */
+    /* An access of no bytes leaves the results unchanged. */
     assert_int_equal(HG_Bulk_access(memory.bulk, 60, 0, HG_BULK_READ_ONLY, 1, ptrs, got, &count),
                      HG_SUCCESS);
     assert_int_equal(count, 2);
@@ -144,7 +144,7 @@ static void access_gives_the_parts_of_a_range(void **state)
     assert_int_equal(count, 0);
     assert_int_equal(HG_Bulk_access(memory.bulk, 59, 1, HG_BULK_READ_ONLY, 1, NULL, NULL, NULL),
                      HG_SUCCESS);
-    /* Cut off at the end. */
+    /* A range is cut off at the end of the memory. */
     assert_int_equal(HG_Bulk_access(memory.bulk, 59, 2, HG_BULK_READ_ONLY, 1, ptrs, got, &count),
                      HG_SUCCESS);
     assert_true(count == 1 && got[0] == 1);
@@ -155,8 +155,8 @@ static void access_gives_the_parts_of_a_range(void **state)
     assert_int_equal(
         HG_Bulk_access(memory.bulk, HG_SIZE_MAX, 1, HG_BULK_READ_ONLY, 1, ptrs, got, &count),
         HG_OVERFLOW);
-    assert_int_equal(count, 1); /* as it was */
-    /* The owner needs no permission that remote sides need. */
+    assert_int_equal(count, 1); /* unchanged */
+    /* Access flags restrict peers, not the owner. */
     assert_int_equal(HG_Bulk_access(memory.bulk, 0, 1, HG_BULK_READWRITE, 1, ptrs, got, &count),
                      HG_SUCCESS);
     assert_int_equal(count, 1);
@@ -232,7 +232,7 @@ static void self_transfers_copy(void **state)
     assert_int_equal(self_transfer(pair, HG_BULK_PULL, a.bulk, 1, b.bulk, 0, 128), HG_OVERFLOW);
     assert_int_equal(self_transfer(pair, HG_BULK_PULL, a.bulk, 0, b.bulk, 0, HG_SIZE_MAX),
                      HG_OVERFLOW);
-    /* The descriptor that was received keeps what it describes alive. */
+    /* The received descriptor keeps the original one and its memory alive. */
     assert_int_equal(HG_Bulk_free(a.bulk), HG_SUCCESS);
     assert_int_equal(self_transfer(pair, HG_BULK_PULL, received, 0, b.bulk, 0, 128), HG_SUCCESS);
     a.bulk = received;
@@ -260,7 +260,7 @@ static void descriptor_without_bytes_works(void **state)
     memory_free(&b);
 }
 
-static char line[512]; /* the last one that was logged */
+static char line[512]; /* the last line of the log */
 
 static int keep_line(FILE *stream, const char *format, ...)
 {
@@ -274,8 +274,10 @@ static int keep_line(FILE *stream, const char *format, ...)
     return ret;
 }
 
-/* Memory that is pulled into has to be writable for the transfer, not only for peers. This runs
- * before a test that has the same line written more often than one place may. */
+/*
+ * The memory that a pull writes to needs HG_BULK_WRITE_ONLY, although it is local. This test runs
+ * before one that logs the same line more often than the log's rate limit allows.
+ */
 static void the_log_says_which_flags_are_needed(void **state)
 {
     struct pair *pair = *state;
@@ -338,7 +340,10 @@ static void transfers_that_make_no_sense_are_refused(void **state)
     assert_int_equal(transfer(pair, HG_BULK_PULL, received, 0, HG_BULK_NULL, 0, 64),
                      HG_INVALID_ARG);
     assert_int_equal(transfer(pair, (hg_bulk_op_t) 5, received, 0, b.bulk, 0, 64), HG_INVALID_ARG);
-    /* Of another class, received instead of local, local instead of received. */
+    /*
+     * A local descriptor of another class, a received one as the local side, a local one as the
+     * remote side.
+     */
     assert_int_equal(transfer(pair, HG_BULK_PULL, a.bulk, 0, b.bulk, 0, 64), HG_INVALID_ARG);
     assert_int_equal(transfer(pair, HG_BULK_PULL, received, 0, received, 0, 64), HG_INVALID_ARG);
     assert_int_equal(transfer(pair, HG_BULK_PULL, b.bulk, 0, b.bulk, 0, 64), HG_INVALID_ARG);

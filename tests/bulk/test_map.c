@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Maps of offsets, against a table that has an entry for each byte.
+ * Maps of offsets to extents, compared with a table that has an entry for each byte.
  */
 #include "bulk/bulk_map.h"
 

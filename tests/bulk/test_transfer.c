@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transfers between two classes, against a model of flat buffers.
+ * Transfers between two classes, compared with a model of flat buffers.
  */
 #include "bulk_fixture.h"
 
@@ -24,7 +24,10 @@ static uint32_t random_sizes(hg_size_t *sizes, uint32_t max_count, unsigned int 
     return count;
 }
 
-/* One transfer of a random range between random layouts; all bytes of both sides are compared. */
+/*
+ * One transfer of a random range between random layouts; all bytes of both sides are compared with
+ * the model.
+ */
 static void check_random_transfer(struct pair *pair, uint32_t max_count, unsigned int max_size)
 {
     hg_size_t *sizes = calloc(max_count, sizeof(*sizes));
@@ -153,7 +156,7 @@ static void bound_descriptor_brings_its_address(void **state)
     assert_int_equal(HG_Bulk_bind_transfer(pair->target.context, outcome_set, &outcome,
                                            HG_BULK_PULL, received, 0, local.bulk, 0, 7000, NULL),
                      HG_SUCCESS);
-    /* The transfer holds what it needs. */
+    /* The transfer keeps the descriptor alive. */
     assert_int_equal(HG_Bulk_free(received), HG_SUCCESS);
     pair_wait(pair, &outcome);
     assert_int_equal(outcome.ret, HG_SUCCESS);
@@ -258,7 +261,7 @@ static void threads_share_a_context(void **state)
     }
     for (int i = 0; i < THREAD_COUNT; i++)
         assert_int_equal(pthread_create(&workers[i].thread, NULL, transfer_many, &workers[i]), 0);
-    /* The far side's half, where the transport needs one. */
+    /* The origin makes progress, which some transports need for transfers. */
     for (int i = 0; i < THREAD_COUNT; i++)
         while (atomic_load(&workers[i].ended) < ROUND_COUNT)
             (void) HG_Progress(pair->origin.context, 1);
@@ -291,7 +294,10 @@ static void *cancel_late(void *arg)
     return NULL;
 }
 
-/* The operation serves other transfers meanwhile, which are none of it. */
+/*
+ * The operation that the id named is reused for other transfers, which the late cancel must not
+ * touch.
+ */
 static void late_cancel_touches_no_other_transfer(void **state)
 {
     struct pair *pair = *state;

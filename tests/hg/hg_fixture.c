@@ -180,7 +180,7 @@ void pair_wait_held(const struct pair *pair, const struct side *side, int count)
     assert_true(side->held_count >= count);
 }
 
-/* RPCs arrive in order: behind one that was answered, none of before it is on its way. */
+/* RPCs arrive in order: once the echo is answered, no earlier request is still in flight. */
 void pair_respond_all(struct pair *pair)
 {
     pair_echo(pair, 10);
@@ -340,7 +340,7 @@ static hg_return_t handle_oneway(hg_handle_t handle)
     assert_int_equal(HG_Get_input(handle, &side->last), HG_SUCCESS);
     assert_int_equal(HG_Respond(handle, NULL, NULL, NULL), HG_OPNOTSUPPORTED);
     atomic_fetch_add(&side->handled, 1);
-    /* The data stay, so that only the reference of HG_Get_input() is given back. */
+    /* The decoded data are kept, so that only the reference of HG_Get_input() is dropped. */
     assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
     return HG_Destroy(handle);
 }

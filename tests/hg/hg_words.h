@@ -11,7 +11,7 @@
 #include "hg/generation.h"
 #include "hg/handle.h"
 
-/* How many origins said to the target that they abandoned an RPC. */
+/* Count of ABANDON messages that the target has received. */
 static inline uint32_t words_kept(const struct pair *pair)
 {
     struct hg_controls *controls = &hg_rpc_context(pair->target.context)->controls;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a target remembers of the forwards that were abandoned: as many as there is room for, the
- * latest ones, each once.
+ * The table in which a target remembers the forwards that their origins abandoned. It keeps the
+ * latest HG_ABANDONED_MAX ones, each once.
  */
 #include "hg/abandoned.h"
 #include "hg/header.h"
@@ -14,7 +14,7 @@ struct table {
     const hg_class_t *hg_class;
     na_class_t *na_class;
     na_addr_t *self;
-    uint32_t addresses; /* that are held */
+    uint32_t addresses; /* references to addresses that the table holds */
 };
 
 static void table_open(struct table *table, const struct pair *pair)
@@ -79,7 +79,7 @@ static void thousands_are_remembered(void **state)
     assert_true(HG_ABANDONED_MAX >= 1000);
     for (uint32_t i = 0; i < HG_ABANDONED_MAX; i++)
         table_add(&table, i);
-    /* In another order than they came. */
+    /* The entries are taken in another order than they were added. */
     for (uint32_t i = 0; i < HG_ABANDONED_MAX; i++)
         assert_true(table_take(&table, i * 1237u % HG_ABANDONED_MAX));
     for (uint32_t i = 0; i < HG_ABANDONED_MAX; i++)
@@ -96,7 +96,7 @@ static void the_oldest_are_forgotten(void **state)
     table_open(&table, *state);
     for (uint32_t i = 0; i < MANY; i++) {
         table_add(&table, i);
-        /* Holes make no difference. */
+        /* Entries that were taken before leave holes in the ring, which must not matter. */
         if (i % 5 == 0)
             assert_true(table_take(&table, i));
     }
@@ -112,7 +112,7 @@ static void the_oldest_are_forgotten(void **state)
     table_close(&table);
 }
 
-/* A peer that says it again and again takes no place of others. */
+/* A peer that abandons the same forward repeatedly does not displace other entries. */
 static void each_is_there_once(void **state)
 {
     struct table table;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory: none is allocated by RPCs in the steady state, and every allocation may fail in turn.
+ * Memory allocation: RPCs allocate nothing in the steady state, and a failure of any single
+ * allocation is handled.
  */
 #include "hg_fixture.h"
 
@@ -23,7 +24,7 @@ char *__wrap_strdup(const char *string);
 static bool is_armed;
 static long allocation_count;
 static long aligned_count;
-static long failing = -1; /* which one fails, counted from when it was armed */
+static long failing = -1; /* index of the allocation that fails, counted since arm(); -1: none */
 
 static bool fails(void)
 {
@@ -133,7 +134,7 @@ static void steady_state_allocates_nothing(void **state)
     call_small(&pair, handle, 2, 2000);
     assert_int_equal(disarm(), 0);
 
-    /* Also with a handle of its own for each RPC. */
+    /* Neither does a new handle for each RPC allocate. */
     arm(-1);
     for (i = 0; i < 500; i++) {
         hg_handle_t other = pair_create(&pair, RPC_INCREMENT);
@@ -146,7 +147,7 @@ static void steady_state_allocates_nothing(void **state)
     pair_close(&pair);
 }
 
-/* The blocks that carry what does not fit a message are used again, up to those of 8 MiB. */
+/* Blocks for payloads that do not fit a message are reused, up to a block size of 8 MiB. */
 static void large_payloads_reuse_their_memory(void **state)
 {
     static const uint32_t sizes[] = {30000, 300000, 1100000, 5000000};
@@ -163,7 +164,7 @@ static void large_payloads_reuse_their_memory(void **state)
     (void) disarm();
     assert_int_equal(aligned_count, 0);
 
-    /* Larger ones are not kept. */
+    /* Larger blocks are freed after use and allocated anew. */
     arm(-1);
     pair_echo(&pair, 9000000);
     pair_echo(&pair, 9000000);
@@ -172,7 +173,10 @@ static void large_payloads_reuse_their_memory(void **state)
     pair_close(&pair);
 }
 
-/* Everything from opening to closing; whatever fails, nothing crashes, leaks or hangs. */
+/*
+ * The whole life of a class, with one RPC to itself. Whichever allocation fails, it must not crash,
+ * leak or hang.
+ */
 static bool live(void)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;

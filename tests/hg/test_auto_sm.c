@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * auto_sm: a second path towards peers on this node, which address strings speak of.
+ * auto_sm: a second path, over shared memory, to peers on this node. The address string of a peer
+ * says whether it has one.
  */
 #include "hg_fixture.h"
 
@@ -35,7 +36,7 @@ static void asked_for_on_a_node_local_transport_it_changes_nothing(void **state)
     pair_close(&pair);
 }
 
-/* Pull from the origin, as a target does that got the descriptor by an RPC. */
+/* The target pulls from the origin, using a descriptor as it would have received it in an RPC. */
 static void pull(const struct pair *pair, hg_addr_t origin_addr, hg_bulk_t bulk, bool is_bound)
 {
     hg_class_t *hg_class = pair->target.hg_class;
@@ -66,7 +67,7 @@ static void pull(const struct pair *pair, hg_addr_t origin_addr, hg_bulk_t bulk,
     (void) HG_Bulk_free(local);
 }
 
-static const char *key; /* of the classes of the next two tests */
+static const char *key; /* auth_key of the classes in the next two tests; NULL: none */
 
 static void rpcs_and_bulk_take_the_second_path(void **state)
 {
@@ -118,7 +119,10 @@ static void rpcs_and_bulk_take_the_second_path(void **state)
     pair_close(&pair);
 }
 
-/* A peer without the path is reached as ever, and a handle can move between such peers. */
+/*
+ * A peer without the second path is reached over the main path. A handle can be reset from a peer
+ * with the second path to one without it, and back.
+ */
 static void peers_without_the_path_are_reached(void **state)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
@@ -145,7 +149,10 @@ static void peers_without_the_path_are_reached(void **state)
     assert_int_equal(side_ext_counters(&with.origin).sm_req_sent_count, 0);
     pair_echo(&without, pair_large(&without));
 
-    /* Large ones: that the output was fetched is acknowledged. */
+    /*
+     * The payloads are large, because the origin then acknowledges that it has fetched the output.
+     * The acknowledgement has to take the path of the RPC as well.
+     */
     blob_make(&in, pair_large(&with), 1);
     handle = pair_create(&with, RPC_ECHO);
     for (i = 0; i < 10; i++) {
@@ -164,7 +171,7 @@ static void peers_without_the_path_are_reached(void **state)
     pair_close(&with);
 }
 
-/* The second path proves no key: HG's sessions do there. */
+/* Shared memory does not prove the key itself, so that HG's sessions do this on the second path. */
 static void with_a_key_each_path_is_sealed_once(void **state)
 {
     if (test_is_sm())
@@ -175,7 +182,7 @@ static void with_a_key_each_path_is_sealed_once(void **state)
     key = NULL;
 }
 
-/* The main path of one process with the second one of another. */
+/* Returns an address with the main path of one process and the second path of another. */
 static hg_addr_t lookup_mixed(const struct side *from, const struct side *main_side,
                               const struct side *sm_side)
 {
@@ -200,7 +207,7 @@ static hg_addr_t lookup_mixed(const struct side *from, const struct side *main_s
     return addr;
 }
 
-/* A forward that was refused may leave its handle busy for a moment. */
+/* After a refused forward the handle may be busy for a moment. */
 static hg_return_t call_or_fail(const struct pair *pair, hg_handle_t handle)
 {
     hg_return_t ret = pair_call(pair, handle, NULL);
@@ -210,7 +217,10 @@ static hg_return_t call_or_fail(const struct pair *pair, hg_handle_t handle)
     return ret;
 }
 
-/* As after a restart of the target, which has its old main address and a new second one. */
+/*
+ * The target seems to have restarted: it has its old main address and a new second one, so that the
+ * second path of the origin's address leads to nobody.
+ */
 static void a_peer_gone_from_the_second_path_is_reached_on_the_main_one(void **state)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
@@ -245,7 +255,10 @@ static void a_peer_gone_from_the_second_path_is_reached_on_the_main_one(void **s
     assert_int_equal(HG_Addr_to_string(pair.origin.hg_class, name, &size, pair.addr), HG_SUCCESS);
     assert_null(strstr(name, ";sm="));
 
-    /* Its buffer is in the program's hands. */
+    /*
+     * A request whose buffer the program has obtained cannot be moved to the other path: its first
+     * forward fails.
+     */
     assert_int_equal(call_or_fail(&pair, buf_handle), HG_HOSTUNREACH);
     assert_int_equal(HG_Reset(buf_handle, pair.addr, RPC_NULL), HG_SUCCESS);
     assert_int_equal(pair_call(&pair, buf_handle, NULL), HG_SUCCESS);
@@ -277,8 +290,8 @@ static void addresses_of_other_nodes_use_the_main_path(void **state)
 }
 
 /*
- * An endpoint that the program opened says by itself that it encrypts, or keeps memory to sessions:
- * RPCs stay on it.
+ * The program opened the endpoint itself, with encryption or with memory per session. Shared memory
+ * offers neither, so that RPCs stay on the main path.
  */
 static void what_shared_memory_cannot_hold_takes_no_second_path(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Budgets of inputs and outputs that do not fit a message: what is beyond them waits or is refused,
- * and all that was counted comes back.
+ * Budgets for inputs and outputs that do not fit a message. A payload beyond the budget waits or is
+ * refused, and every byte that was charged is released.
  */
 #include "hg_fixture.h"
 
@@ -13,13 +13,16 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-/* Bytes that an input of pair_large() bytes, and some more, counts for. */
+/* Bytes that the budget is charged for an input of size_of() bytes: whole pages. */
 static hg_size_t unit_of(const struct pair *pair)
 {
     return (pair_large(pair) + 200 + 4095) / 4096 * 4096;
 }
 
-/* Its size, up to 100 bytes more: what came can be told by it, and all count the same. */
+/*
+ * Size of the i-th input, 0 <= i <= 100. The sizes differ, so that a received input can be
+ * identified, but all are charged the same.
+ */
 static uint32_t size_of(const struct pair *pair, int i)
 {
     return (uint32_t) unit_of(pair) - 200 + (uint32_t) i;
@@ -50,7 +53,7 @@ static void wait_for_counter(const struct pair *pair, const struct side *side,
     assert_int_equal(now, value);
 }
 
-/* Until a counter of a side, a field of struct hg_ext_counters, has a value. */
+/* Progress until a field of a side's struct hg_ext_counters has the value. */
 #define WAIT_FOR(pair, side, field, value)                           \
     do {                                                             \
         const struct hg_ext_counters any = {0};                      \
@@ -83,8 +86,8 @@ static void call_end(const struct pair *pair, struct call *call, hg_return_t ret
 }
 
 /*
- * Polls until `held` requests are held and the rest of `count` waits for room. A response makes
- * room when it has left, which its sender may learn after the receiver has it.
+ * Polls until `held` requests are held and the other ones of `count` wait for room. A response
+ * makes room once it is sent, and the receiver may have it before its sender knows that.
  */
 static void wait_for_all(const struct pair *pair, int count, int held)
 {
@@ -100,7 +103,7 @@ static void wait_for_all(const struct pair *pair, int count, int held)
     assert_int_equal(pair->target.held_count, held);
 }
 
-/* What the text for Prometheus says of a side. */
+/* Value of a metric in the side's text for Prometheus. */
 static int prometheus_value(const struct side *side, const char *name)
 {
     static char text[65536];
@@ -117,7 +120,7 @@ static int prometheus_value(const struct side *side, const char *name)
     return atoi(at + 1);
 }
 
-/* Answer the first one that is held. */
+/* Respond to the first held handle. */
 static void respond_first(struct side *side)
 {
     struct blob none = {0, NULL};
@@ -129,7 +132,7 @@ static void respond_first(struct side *side)
     assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
 }
 
-/* All that was counted was released: on the target when it has sent its responses. */
+/* All charges were released; the target releases its last one when its response is sent. */
 static void check_released(const struct pair *pair)
 {
     WAIT_FOR(pair, &pair->target, overflow_bytes, 0);
@@ -170,7 +173,7 @@ static void inputs_beyond_the_budget_of_a_peer_wait_their_turn(void **state)
     pair_close(&pair);
 }
 
-/* Released by the program while it keeps the request. */
+/* The program releases the input buffer while it keeps the request. */
 static void input_that_is_released_counts_no_more(void **state)
 {
     struct pair pair = {0};
@@ -192,7 +195,10 @@ static void input_that_is_released_counts_no_more(void **state)
     pair_close(&pair);
 }
 
-/* A peer that has all it can get, and more that wait, does not keep another one from its share. */
+/*
+ * The first peer has used all of its share, and more inputs of it wait; a second peer still gets
+ * its share.
+ */
 static void peer_that_waits_does_not_hold_up_others(void **state)
 {
     struct pair pair = {0};
@@ -207,7 +213,7 @@ static void peer_that_waits_does_not_hold_up_others(void **state)
     addr = side_lookup(&other, &pair.target);
     unit = unit_of(&pair);
     set_budget(&pair.target, 8 * unit, 0);
-    /* Half of all, and the rest waits. */
+    /* The first four use half of the budget, which is the share of a peer; the fifth waits. */
     for (int i = 0; i < 5; i++)
         call_start(&calls[i], &pair.origin, pair.addr, RPC_HOLD, size_of(&pair, i));
     wait_for_all(&pair, 5, 4);
@@ -243,7 +249,7 @@ static void input_larger_than_the_budget_is_refused(void **state)
     set_budget(&pair.target, 0, pair_large(&pair));
     call_start(&call, &pair.origin, pair.addr, RPC_ECHO, pair_large(&pair) + 1);
     call_end(&pair, &call, HG_MSGSIZE);
-    /* Its sender is told this as well, although it waits for no response. */
+    /* The origin of a one-way RPC gets this error as well, although it waits for no response. */
     call_start(&call, &pair.origin, pair.addr, RPC_ONEWAY, pair_large(&pair) + 1);
     call_end(&pair, &call, HG_MSGSIZE);
     assert_int_equal(side_ext_counters(&pair.target).overflow_refused_count, 2);
@@ -258,7 +264,7 @@ static void input_larger_than_the_budget_is_refused(void **state)
     pair_close(&pair);
 }
 
-/* A target that answers a small request with more than its origin wants to have. */
+/* The target answers a small request with an output larger than the origin's budget. */
 static void output_larger_than_the_budget_is_refused(void **state)
 {
     struct pair pair = {0};
@@ -281,7 +287,10 @@ static void output_larger_than_the_budget_is_refused(void **state)
     pair_close(&pair);
 }
 
-/* Without a budget that a program has set none is too large, but not two at once. */
+/*
+ * With the default budget no input is too large, but inputs beyond the budget are taken one at a
+ * time.
+ */
 static void larger_ones_are_taken_one_at_a_time_by_default(void **state)
 {
     struct pair pair = {0};
@@ -356,7 +365,7 @@ static void more_than_may_wait_are_refused(void **state)
     pair_close(&pair);
 }
 
-/* Have a side's budget in use by a peer, the target. */
+/* Charge 1000 bytes to a budget of the origin, in the name of the target. */
 static void budget_occupy(struct pair *pair, struct hg_budget *budget, struct hg_budget_wait *wait)
 {
     const struct hg_class_path *path = &pair->origin.hg_class->paths[HG_PATH_MAIN];
@@ -460,7 +469,7 @@ static void context_with_inputs_that_wait_can_be_destroyed(void **state)
     assert_int_equal(HG_Finalize(pair.target.hg_class), HG_SUCCESS);
 }
 
-/* Until the target has freed all memory of large inputs and outputs. */
+/* Progress until the target has freed all memory of large inputs and outputs. */
 static void wait_for_no_bulks(const struct pair *pair)
 {
     hg_class_t *hg_class = pair->target.hg_class;
@@ -475,8 +484,9 @@ static void wait_for_no_bulks(const struct pair *pair)
 }
 
 /*
- * Origins that stop while their inputs are fetched. Where the transport needs them for that the
- * requests end by the overflow time-out, and what was fetched of them is freed.
+ * The origin makes no progress while the target fetches its inputs. If the transport needs the
+ * origin's progress for that, the requests end by the overflow time-out, and the memory fetched so
+ * far is freed.
  */
 static void inputs_of_an_origin_that_stops_leave_nothing_behind(void **state)
 {
@@ -497,7 +507,7 @@ static void inputs_of_an_origin_that_stops_leave_nothing_behind(void **state)
     end = now_ms() + WAIT_MS;
     while (side_counters(&pair.target).rpc_req_recv_count < 1 + CALLS && now_ms() < end)
         pair_progress(&pair);
-    /* It stops. */
+    /* The origin makes no progress for 600 ms. */
     end = now_ms() + 600;
     while (now_ms() < end)
         side_progress(&pair.target);
@@ -512,7 +522,10 @@ static void inputs_of_an_origin_that_stops_leave_nothing_behind(void **state)
     pair_close(&pair);
 }
 
-/* A fetch that ended by its time, as of an origin that stops, and that the transport still has. */
+/*
+ * The fetch ended by a time-out, but the transport still holds the memory: the memory is charged,
+ * but its pages are returned to the system.
+ */
 static void what_the_transport_keeps_counts_but_holds_no_pages(void **state)
 {
     static unsigned char pages[(12u << 20) / 4096];
@@ -535,7 +548,7 @@ static void what_the_transport_keeps_counts_but_holds_no_pages(void **state)
     memory = block->memory;
     assert_int_equal(hg_block_describe(block, &sink), HG_SUCCESS);
     memset(memory, 1, (size_t) size);
-    /* As who takes a piece from the transport does. */
+    /* Stands for a transfer that the transport has not completed. */
     assert_int_equal(HG_Bulk_ref_incr(sink), HG_SUCCESS);
     atomic_fetch_add(&sink->in_use, 1);
     hg_block_put(block);
@@ -543,7 +556,7 @@ static void what_the_transport_keeps_counts_but_holds_no_pages(void **state)
     for (size_t i = 0; i < sizeof(pages); i++)
         assert_int_equal(pages[i] & 1, 0);
     assert_true(side_ext_counters(&pair.origin).overflow_bytes > 0);
-    memset(memory, 2, 100); /* it may still write */
+    memset(memory, 2, 100); /* the transport may still write */
     atomic_fetch_sub(&sink->in_use, 1);
     assert_int_equal(HG_Bulk_free(sink), HG_SUCCESS);
     assert_int_equal(side_ext_counters(&pair.origin).overflow_bytes, 0);

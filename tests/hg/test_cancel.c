@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cancel: before, while and after an RPC runs, from callbacks and other threads, and what becomes
- * of late responses and of the handle.
+ * Cancel: before, while and after an RPC runs, from callbacks and from other threads. Late
+ * responses are dropped, and the handle can be used again.
  */
 #include "hg_fixture.h"
 
@@ -65,7 +65,7 @@ static void handle_is_reused_after_cancel_and_the_late_response_is_dropped(void 
         pair_wait_for(pair, &outcome.count, 1);
         assert_int_equal(outcome.ret, HG_CANCELED);
 
-        /* The next use is on its way when the response to the former one comes. */
+        /* The next RPC of the handle is in flight when the response to the previous one arrives. */
         atomic_store(&outcome.count, 0);
         blob_make(&in, 16, (uint8_t) i);
         assert_int_equal(HG_Reset(handle, pair->addr, RPC_ECHO), HG_SUCCESS);
@@ -139,13 +139,13 @@ static void other_thread_may_cancel(void **state)
         pair_wait_for(pair, &outcome.count, 1);
         assert_int_equal(outcome.ret, HG_CANCELED);
         (void) pthread_join(thread, NULL);
-        /* A request that was still waiting to be sent never arrives. */
+        /* If the cancel came before the request was sent, the request never arrives. */
         pair_respond_all(pair);
         (void) HG_Destroy(handle);
     }
 }
 
-/* A response that is under way when the cancel comes: one callback, with either result. */
+/* The cancel races with the response: the callback runs once, with either result. */
 static void cancel_races_with_completion(void **state)
 {
     struct pair *pair = *state;
@@ -167,7 +167,10 @@ static void cancel_races_with_completion(void **state)
     (void) HG_Destroy(handle);
 }
 
-/* The output that nobody has fetched yet is not there for them any more. */
+/*
+ * The target cancels its response before the origin has fetched the output: the origin cannot fetch
+ * the output any more.
+ */
 static void cancelled_response_calls_back_once(void **state)
 {
     struct pair *pair = *state;
@@ -195,16 +198,19 @@ static void cancelled_response_calls_back_once(void **state)
             assert_int_equal(HG_Cancel(held), HG_SUCCESS);
         }
         assert_int_equal(HG_Cancel(held), HG_SUCCESS);
-        /* The origin does not look yet: it could be faster than the cancel. */
+        /*
+         * The origin makes no progress yet, because it could complete the response before the
+         * cancel.
+         */
         for (uint64_t end = now_ms() + WAIT_MS; now_ms() < end && atomic_load(&respond.count) == 0;)
             side_progress(&pair->target);
         assert_int_equal(respond.count, 1);
         assert_int_equal(respond.type, HG_CB_RESPOND);
         assert_int_equal(respond.ret, HG_CANCELED);
-        /* By the transport's cancel, and not because it was waited for long enough. */
+        /* The transport cancelled the send; the operation was not detached after a time-out. */
         assert_int_equal(side_ext_counters(&pair->target).parked_count, detached);
         assert_int_equal(HG_Cancel(held), HG_SUCCESS); /* after the end */
-        /* The origin learns that it gets nothing, or has to take its RPC back itself. */
+        /* Either the origin is told that there is no output, or it has to cancel its RPC itself. */
         pair_run(pair, 50);
         if (atomic_load(&outcome.count) == 0)
             assert_int_equal(HG_Cancel(handle), HG_SUCCESS);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Classes and contexts: options, ids, what keeps them from being destroyed, waiting and waking.
+ * Classes and contexts: options, ids, objects that prevent their destruction, waiting and waking.
  */
 #include "hg_fixture.h"
 
@@ -211,7 +211,7 @@ static void context_that_is_not_destroyed_goes_on_receiving(void **state)
     assert_int_equal(HG_Context_destroy(pair.target.context), HG_BUSY);
     pair_echo(&pair, 10);
 
-    /* What the program itself has stopped stays so. */
+    /* A context that the program has unposted stays unposted. */
     assert_int_equal(HG_Context_unpost(pair.target.context), HG_SUCCESS);
     assert_int_equal(HG_Context_destroy(pair.target.context), HG_BUSY);
     second = pair_create(&pair, RPC_NULL);
@@ -334,7 +334,7 @@ static void contexts_without_ids_take_the_lowest_free_one(void **state)
     assert_int_equal(HG_Finalize(hg_class), HG_SUCCESS);
 }
 
-/* The line has to name what is to be changed: by default there is one context. */
+/* The log line has to name the option to change: by default a class has one context. */
 static void refused_context_says_max_contexts(void **state)
 {
     hg_class_t *hg_class = HG_Init(test_init_string(), HG_FALSE);
@@ -454,7 +454,9 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* An event loop of the program's: poll() on the descriptor, then progress and trigger. */
+/*
+ * An event loop as a program would write it: poll() on the descriptor, then progress and trigger.
+ */
 static void wait_descriptor_tells_of_responses(void **state)
 {
     struct pair pair = {0};
@@ -504,7 +506,10 @@ static void *push_lookup(void *arg)
     return NULL;
 }
 
-/* A completion that another thread pushes wakes all three ways to wait. */
+/*
+ * A completion pushed by another thread wakes each of the three ways to wait: progress, trigger and
+ * poll() on the descriptor.
+ */
 static void sleepers_are_woken_by_other_threads(void **state)
 {
     struct pair pair = {0};
@@ -610,7 +615,7 @@ static void take_lost(hg_class_t *hg_class, hg_addr_t addr, hg_return_t reason, 
     atomic_fetch_add(&lost->count, 1);
 }
 
-/* No RPC waits for it. */
+/* The loss of a peer is reported even if no RPC to it is pending. */
 static void a_peer_that_closes_is_told_of(void **state)
 {
     struct pair pair = {0};

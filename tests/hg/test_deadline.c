@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Deadlines of forwards and responses: in time, too late, with a transport that does not let go,
- * with threads that sleep, and what becomes of the handle and of what comes late.
+ * Deadlines of forwards and responses: in time and too late, with a transport that does not
+ * complete a cancelled operation, with sleeping threads, and with late responses.
  */
 #include "hg_fixture.h"
 
@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 /*
- * The linker puts these in front of NA. While `cancel_is_deaf`, nothing is cancelled. A send that
- * `swallow` takes is never seen by the transport and never ends.
+ * The linker wraps these functions of NA. While `cancel_is_deaf` is set, NA_Cancel() does nothing.
+ * A send that `swallow` takes never reaches the transport and does not complete before
+ * swallow_end().
  */
 static atomic_bool cancel_is_deaf;
 static struct {
@@ -67,7 +68,7 @@ bool __wrap_NA_Op_set_callback(na_class_t *na_class, na_context_t *context, na_o
 WRAP_SEND(NA_Msg_send_unexpected)
 WRAP_SEND(NA_Msg_send_expected)
 
-/* At last the transport lets go of what it swallowed. */
+/* The transport completes the swallowed send at last. */
 static void swallow_end(na_return_t ret)
 {
     struct na_cb_info info;
@@ -98,12 +99,12 @@ static hg_handle_t forward_held(struct pair *pair, struct outcome *outcome, unsi
     return handle;
 }
 
-/* The context is seen to once, and the RPC has ended. */
+/* One call of progress and one of trigger are enough for the RPC to end. */
 static void ends_now(const struct side *side, const struct outcome *outcome, hg_return_t ret)
 {
     unsigned int count = 0;
 
-    /* On a machine that is slow just then the call before this one was that one. */
+    /* On a slow machine, an earlier call may have ended the RPC already. */
     if (atomic_load(&outcome->count) == 0) {
         assert_int_equal(HG_Progress(side->context, 0), HG_SUCCESS);
         assert_int_equal(HG_Trigger(side->context, 0, 10, &count), HG_SUCCESS);
@@ -200,7 +201,9 @@ static void deaf_transport_ends_as_soon(void **state)
         assert_int_equal(side_ext_counters(&pair->origin).parked_count,
                          detached + 1 + (uint64_t) i);
 
-        /* The same handle, while the transport still holds what it used before. */
+        /*
+         * The handle is used again while the transport still holds the buffers of its previous use.
+         */
         atomic_store(&outcome.count, 0);
         blob_make(&in, 16, (uint8_t) i);
         assert_int_equal(HG_Reset(handle, pair->addr, RPC_ECHO), HG_SUCCESS);
@@ -233,7 +236,7 @@ static void late_answer_finds_its_receive_and_is_dropped(void **state)
     (void) HG_Destroy(handle);
     side_respond_all(&pair->target, 16);
     pair_until(pair, side_ext_counters(&pair->origin).late_response_count > late);
-    /* Those of the test before may come, too. */
+    /* Late responses of the previous test may be counted as well. */
     assert_true(side_ext_counters(&pair->origin).late_response_count > late);
     atomic_store(&cancel_is_deaf, false);
     assert_int_equal(atomic_load(&outcome.count), 1);
@@ -261,7 +264,7 @@ static void parked_handles_do_not_keep_a_context(void **state)
     pair_close(&pair);
 }
 
-/* The request cannot be sent, as to a peer that does not take it. */
+/* The request cannot be sent, as if the peer did not receive it. */
 static void request_that_is_stuck_ends_in_time(void **state)
 {
     struct pair *pair = *state;
@@ -310,8 +313,9 @@ static void cancel_with_a_deadline_ends_without_the_transport(void **state)
 }
 
 /*
- * What ends a deadline of so many milliseconds does so soon, as a rule: a machine may be slow for
- * once, but a transport that looks around now and then is late each time.
+ * An operation with a deadline ends soon after it. A loaded machine may be late now and then, so
+ * that three prompt ends in 40 attempts are enough; a transport that only polls periodically would
+ * always be late.
  */
 #define SLEEP_MS 30u
 #define LATE_MS  250u
@@ -339,7 +343,7 @@ static uint64_t wait_in_progress(struct pair *pair, unsigned int ms)
     unsigned int count;
     uint64_t end;
 
-    /* The transport may have to do with the request at first. */
+    /* Progress may return early at first, because the transport sends the request. */
     while (atomic_load(&outcome.count) == 0) {
         (void) HG_Progress(pair->origin.context, 30000);
         (void) HG_Trigger(pair->origin.context, 0, 10, &count);
@@ -386,7 +390,7 @@ static uint64_t wait_in_another_thread(struct pair *pair, unsigned int ms)
     return end - start;
 }
 
-/* Who sleeps since before the RPC was forwarded has to learn of its deadline. */
+/* A thread that sleeps in progress since before the forward has to wake at its deadline. */
 static void thread_that_sleeps_already_wakes_in_time(void **state)
 {
     ends_soon(*state, wait_in_another_thread, SLEEP_MS - 1);
@@ -415,13 +419,13 @@ static uint64_t wait_for_cancel(struct pair *pair, unsigned int ms)
     return end - start;
 }
 
-/* The transport does not let go of what is cancelled, and says nothing. */
+/* The transport neither completes the cancelled operation nor wakes the thread. */
 static void thread_that_sleeps_already_learns_of_a_cancel(void **state)
 {
     ends_soon(*state, wait_for_cancel, 1);
 }
 
-/* Wait on the descriptor whenever there is nothing to do, until the RPC has ended. */
+/* Wait on the descriptor whenever no event is ready, until the RPC has ended. */
 static void wait_on_descriptor(const struct side *side, const struct outcome *outcome)
 {
     struct pollfd fd = {.fd = HG_Event_get_wait_fd(side->context), .events = POLLIN};
@@ -461,7 +465,7 @@ static void descriptor_is_readable_in_time(void **state)
     ends_soon(*state, wait_for_readable, SLEEP_MS - 1);
 }
 
-/* A deadline that is over when its RPC has long ended does not keep waking the descriptor. */
+/* A deadline that passes after its RPC has ended must not wake the descriptor again and again. */
 static void descriptor_rests_after_an_early_end(void **state)
 {
     struct pair *pair = *state;
@@ -518,7 +522,7 @@ static void default_is_for_new_handles(void **state)
     assert_int_equal(outcome.ret, HG_TIMEOUT);
     (void) HG_Destroy(handle);
     (void) HG_Destroy(timed);
-    /* Whatever a handle had, the next one starts anew. */
+    /* A handle from the pool does not keep the deadline of its previous use. */
     handle = pair_create(pair, RPC_HOLD);
     assert_int_equal(HG_Get_deadline(handle), 0);
     (void) HG_Destroy(handle);
@@ -580,7 +584,7 @@ static void rpc_to_self_ends_in_time(void **state)
         handle = forward_held(&pair, &outcome, deadline);
         if (i > 0)
             pair_wait_held(&pair, &pair.origin, 1);
-        if (i == 2) /* the handler has dropped it */
+        if (i == 2) /* the target destroys its handle without a response */
             (void) HG_Destroy(pair.origin.held[--pair.origin.held_count]);
         sleep_ms(deadline + 5);
         if (atomic_load(&outcome.count) == 0)
@@ -598,7 +602,7 @@ static void rpc_to_self_ends_in_time(void **state)
     side_close(&pair.origin);
 }
 
-/* The origin takes neither the response nor, if it is a large one, fetches it. */
+/* The origin does not receive the response, or, for a large one, does not fetch it. */
 static void response_ends_in_time(void **state)
 {
     struct pair *pair = *state;
@@ -630,7 +634,7 @@ static void response_ends_in_time(void **state)
     }
 }
 
-/* The target responds; the transport neither sends that nor lets go of it. */
+/* The target responds, but the transport neither sends the response nor completes the send. */
 static void respond_swallowed(struct pair *pair, unsigned int deadline_ms)
 {
     struct outcome outcome = {0}, respond = {0};
@@ -653,7 +657,9 @@ static void respond_swallowed(struct pair *pair, unsigned int deadline_ms)
     (void) HG_Destroy(handle);
 }
 
-/* As it is when they come. */
+/*
+ * The default deadline applies as it is when the request arrives, not when its handle was created.
+ */
 static void requests_have_the_default_of_their_class(void **state)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;

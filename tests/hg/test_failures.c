@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Each call of NA that can fail, fails in turn: what was asked for fails with that error, and all
- * is well afterwards.
+ * Each NA function that can fail is made to fail in turn: the operation ends with that error, and
+ * later operations work.
  */
 #include "hg/context.h"
 #include "hg/respond.h"
 #include "hg_fixture.h"
 
-/* A call that fails, and how. -1: none. */
+/* The function that fails, and its result. NULL: none fails. */
 static const char *failing;
 static na_return_t failing_with = NA_NOMEM;
-static int failing_after; /* so many calls succeed first */
+static int failing_after; /* calls that succeed first */
 static atomic_int failed;
 
-/* Runs inside of the call that would fail, which then does not: what another thread does then. */
+/*
+ * If set, runs once inside the call that would fail, which then succeeds: a call of another thread
+ * at this moment.
+ */
 static void (*meanwhile)(void);
 
 static bool fails(const char *function)
@@ -65,9 +68,12 @@ WRAP(NA_Addr_dup, (na_class_t * c, na_addr_t *addr, na_addr_t **new_addr_p), (c,
 WRAP(NA_Addr_lookup, (na_class_t * c, const char *name, na_addr_t **addr_p), (c, name, addr_p))
 WRAP(NA_Addr_to_string, (na_class_t * c, char *buf, size_t *size, na_addr_t *addr),
      (c, buf, size, addr))
-/* The completion of a send, kept back while `late` says so: it may come after what it causes. */
+/*
+ * Holds back the completion of one send, because a transport may report it after the message has
+ * had its effect.
+ */
 static struct {
-    const char *function; /* whose next call is late; NULL: none */
+    const char *function; /* the function whose next send is held back; NULL: none */
     na_cb_t callback;
     void *arg;
     struct na_cb_info info;
@@ -268,7 +274,10 @@ static void cancel_now(void)
     atomic_store(&failed, 1);
 }
 
-/* Before there is anything to cancel, and when the receive is posted but the request not sent. */
+/*
+ * The cancel comes before the receive is posted, or between the receive and the send of the
+ * request.
+ */
 static void cancel_while_a_request_is_started(void **state)
 {
     static const char *const functions[] = {"NA_Msg_recv_expected", "NA_Msg_send_unexpected"};
@@ -296,7 +305,10 @@ static void cancel_while_a_request_is_started(void **state)
     }
 }
 
-/* What the library itself responds nobody else could send again; its origin must not wait. */
+/*
+ * The program cannot repeat an error response that the library itself sends, so that the library
+ * repeats it: the origin must not wait for ever.
+ */
 static void error_response_is_sent_again(void **state)
 {
     struct pair *pair = *state;
@@ -323,7 +335,7 @@ static void error_response_is_sent_again(void **state)
     (void) HG_Destroy(handle);
 }
 
-/* Requests of an origin, or responses of a target, as they are counted. */
+/* Counters of the requests of an origin, or of the responses of a target. */
 struct counted {
     uint64_t count, bytes, extra;
 };
@@ -351,7 +363,7 @@ static void counted_check(struct counted before, struct counted now, uint64_t by
     assert_int_equal(now.extra, before.extra + is_large);
 }
 
-/* What is refused and sent again counts once. */
+/* A message that the transport refuses and that is sent again counts once. */
 static void refused_messages_are_not_counted(void **state)
 {
     struct pair *pair = *state;
@@ -411,7 +423,10 @@ static void refused_responses_are_not_counted(void **state)
     (void) HG_Destroy(handle);
 }
 
-/* As many error responses wait as there is room for; of the others the origins' deadlines see. */
+/*
+ * The target keeps at most HG_RESPOND_REFUSED_MAX error responses that the transport refused. The
+ * other RPCs get no response and end by cancel here.
+ */
 static void refused_error_responses_are_bounded(void **state)
 {
     enum {
@@ -451,7 +466,7 @@ static void refused_error_responses_are_bounded(void **state)
     pair_echo(pair, 12);
 }
 
-/* Calls that fail while large input and output are on their way, on whichever side. */
+/* NA functions fail at either side during RPCs with a large input and output. */
 static void overflow_fails_and_the_next_one_works(void **state)
 {
     static const char *const functions[] = {
@@ -489,7 +504,10 @@ static void overflow_fails_and_the_next_one_works(void **state)
             pair_echo(pair, pair_large(pair));
         }
     }
-    /* Responses whose fetching could not be acknowledged end with their context. */
+    /*
+     * The origin could not acknowledge some of the outputs it fetched; these responses end with the
+     * target's context.
+     */
     while (HG_Context_destroy(pair->target.context) == HG_BUSY)
         side_progress(&pair->target);
     pair->target.context = NULL;
@@ -504,7 +522,7 @@ static void acknowledgement_is_retried(void **state)
     struct pair *pair = *state;
     int responded = atomic_load(&pair->target.responded);
 
-    /* The second expected message is the acknowledgement, the first one the response. */
+    /* The first expected message is the response, the second one the acknowledgement. */
     arm("NA_Msg_send_expected", NA_AGAIN, 1);
     {
         hg_handle_t handle = pair_create(pair, RPC_FILL);
@@ -520,7 +538,7 @@ static void acknowledgement_is_retried(void **state)
     }
 }
 
-/* Let the send that was kept back complete, as its transport would. */
+/* Let the send that was held back complete. */
 static void late_release(struct pair *pair)
 {
     pair_until(pair, late.has_ended);
@@ -529,7 +547,7 @@ static void late_release(struct pair *pair)
     late.callback(&late.info);
 }
 
-/* Transports complete a send and the receive of its answer in any order. */
+/* A transport may report the receive of a response before the completion of its request's send. */
 static void response_may_come_before_the_request_is_sent(void **state)
 {
     struct pair *pair = *state;
@@ -547,7 +565,7 @@ static void response_may_come_before_the_request_is_sent(void **state)
         assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
         pair_wait_for(pair, &pair->target.responded, responded + 1);
         pair_run(pair, 10);
-        /* The request's buffer still belongs to the transport. */
+        /* The request's buffer still belongs to the transport, so that the RPC must not end. */
         assert_int_equal(outcome.count, 0);
         late_release(pair);
         pair_wait_for(pair, &outcome.count, 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Limits of RPCs in flight to one target: what is beyond waits, in order, and ends like any other.
+ * Limits of the RPCs in flight to one target: forwards beyond the limit wait in order, and end like
+ * any other.
  */
 #include "hg_fixture.h"
 
@@ -15,7 +16,7 @@ static hg_handle_t kept[NUMBERS_MAX];
 static uint32_t numbers[NUMBERS_MAX]; /* in the order of arrival */
 static atomic_int arrived, answered, most;
 
-/* What the transport says to the next sends. */
+/* How many of the next sends the transport refuses, and with which result. */
 static atomic_int refuse_count;
 static _Atomic na_return_t refuse_with;
 
@@ -41,7 +42,7 @@ na_return_t __wrap_NA_Msg_send_unexpected(na_class_t *na_class, na_context_t *co
                                          id, tag, op);
 }
 
-/* Keeps the request. */
+/* Keeps the request without a response. */
 static hg_return_t handle_number(hg_handle_t handle)
 {
     int i = atomic_load(&arrived), now;
@@ -80,7 +81,7 @@ static void flow_open(struct pair *pair, const struct hg_init_info *info)
                      HG_SUCCESS);
 }
 
-/* In the order of the callbacks. */
+/* The ends of forwards, in the order of their callbacks. */
 struct ends {
     atomic_int count;
     hg_handle_t handles[NUMBERS_MAX];
@@ -109,7 +110,7 @@ static hg_handle_t forward_number(const struct pair *pair, hg_addr_t addr, uint3
     return handle;
 }
 
-/* Answer all that come, until so many forwards ended. */
+/* Respond to all requests until `count` forwards have ended. */
 static void serve_until(const struct pair *pair, const struct ends *ends, int count)
 {
     const uint64_t end = now_ms() + WAIT_MS;
@@ -153,7 +154,7 @@ static void what_is_beyond_waits_in_order(void **state)
     pair_close(&pair);
 }
 
-/* Neither is sent; the one behind them is. */
+/* The two forwards that waited are never sent; the one behind them is. */
 static void deadline_and_cancel_end_who_waits(void **state)
 {
     static struct ends ends;
@@ -180,7 +181,7 @@ static void deadline_and_cancel_end_who_waits(void **state)
     assert_int_equal(numbers[1], 3);
     assert_int_equal(ends.rets[2], HG_SUCCESS);
     assert_int_equal(ends.rets[3], HG_SUCCESS);
-    /* They can be used again. */
+    /* Their handles can be used again. */
     for (int i = 1; i < 3; i++) {
         uint32_t number = 9;
 
@@ -192,7 +193,7 @@ static void deadline_and_cancel_end_who_waits(void **state)
     pair_close(&pair);
 }
 
-/* The same target by another address, which has a limit of its own; without one all start. */
+/* Two equal addresses of one target share a limit. Without a limit all waiting forwards start. */
 static void equal_addresses_are_one_target(void **state)
 {
     static struct ends ends;
@@ -228,7 +229,7 @@ static void equal_addresses_are_one_target(void **state)
     pair_close(&pair);
 }
 
-/* First the one that runs, then those that waited, by the transport's word for each. */
+/* First the RPC in flight ends, then the waiting ones, each with the error of its own send. */
 static void who_waits_for_a_lost_target_fails_in_order(void **state)
 {
     enum {
@@ -261,7 +262,10 @@ static void who_waits_for_a_lost_target_fails_in_order(void **state)
     pair_close(&pair);
 }
 
-/* A transport without resources is asked again by progress; the order stays. */
+/*
+ * Progress tries a forward again that the transport refused for lack of resources, and the order
+ * stays.
+ */
 static void who_is_refused_stays_the_first(void **state)
 {
     static struct ends ends;
@@ -276,7 +280,8 @@ static void who_is_refused_stays_the_first(void **state)
         handles[i] = forward_number(&pair, pair.addr, i, i % 2 ? 60000 : 0, &ends);
     pair_wait_for(&pair, &arrived, 1);
     atomic_store(&refuse_with, NA_AGAIN);
-    atomic_store(&refuse_count, 3); /* of five that wait: they do not come full circle */
+    /* fewer than the five that wait: the refusals do not reach all of them */
+    atomic_store(&refuse_count, 3);
     serve_until(&pair, &ends, 6);
     assert_int_equal(atomic_load(&refuse_count), 0);
     for (uint32_t i = 0; i < 6; i++) {
@@ -287,7 +292,10 @@ static void who_is_refused_stays_the_first(void **state)
     pair_close(&pair);
 }
 
-/* The transport refused whose turn it was, and who is next is of a context that nobody refused. */
+/*
+ * The transport refuses the forward at the head of the queue, which is then cancelled. The next
+ * forward is of another context, which has nothing to try again and has to learn that it may start.
+ */
 static void cancel_of_who_is_refused_lets_the_next_go(void **state)
 {
     static struct ends ends;
@@ -322,7 +330,10 @@ static void cancel_of_who_is_refused_lets_the_next_go(void **state)
     pair_close(&pair);
 }
 
-/* Half a second over each transport is not worth it. */
+/*
+ * The failing HG_Context_destroy() takes half a second, so that the test runs over one transport
+ * only.
+ */
 static void context_with_waiting_forwards_is_busy(void **state)
 {
     static struct ends ends;
@@ -346,9 +357,7 @@ static void context_with_waiting_forwards_is_busy(void **state)
     pair_close(&pair);
 }
 
-/*
- * Threads, each with a context of its own and a target that is one for all of them.
- */
+/* Threads that each have a context of their own, and one target for all of them. */
 
 enum {
     THREADS = 3,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process that has classes open and forks: the child is refused what it inherited, and opens a
- * class of its own; the parent notices nothing, also when the child ends by exit().
+ * A process forks while it has classes open. The child is refused the use of everything it
+ * inherited, and opens a class of its own. The parent is not disturbed, even when the child ends by
+ * exit().
  */
 #include "hg_fixture.h"
 
@@ -18,7 +19,7 @@
 
 #define CHILD_MS 60000u
 
-/* What the child inherits. */
+/* Objects that the child inherits. */
 struct inherited {
     struct pair *pair;
     char address[512]; /* of the target */
@@ -28,13 +29,13 @@ struct inherited {
     uint8_t packed[4096];
     na_class_t *na_class;
     na_context_t *na_context;
-    na_addr_t *na_addr; /* its own */
+    na_addr_t *na_addr; /* the class's own address */
     na_op_id_t *na_op;
 };
 
-static atomic_uint refusals; /* lines of the log */
+static atomic_uint refusals; /* lines of the log about refused calls */
 
-/* In the child: ends it, and says where. */
+/* For the child: prints the failed condition and ends the process. */
 #define REQUIRE(condition)                                                        \
     do {                                                                          \
         if (!(condition)) {                                                       \
@@ -130,7 +131,7 @@ static void refuse_handles(struct inherited *inherited)
     REQUIRE(HG_Respond(held, never, NULL, NULL) == HG_PERMISSION);
     REQUIRE(HG_Get_input_buf(held, &buf, &size) == HG_PERMISSION);
     REQUIRE(HG_Destroy(held) == HG_PERMISSION);
-    REQUIRE(HG_Get_info(held) != NULL); /* what only reads goes on to */
+    REQUIRE(HG_Get_info(held) != NULL); /* calls that only read still work */
 }
 
 static void refuse_bulk(struct inherited *inherited)
@@ -183,7 +184,7 @@ static void refuse_na(struct inherited *inherited)
     REQUIRE(NA_Finalize(na_class) == NA_PERMISSION);
 }
 
-/* An RPC to the parent over a class of the child's own. */
+/* The child calls the parent over a class of its own. */
 static void call_the_parent(const struct inherited *inherited)
 {
     struct outcome outcome = {0};
@@ -217,7 +218,7 @@ static void call_the_parent(const struct inherited *inherited)
     REQUIRE(HG_Finalize(own.hg_class) == HG_SUCCESS);
 }
 
-/* MPI and UCX cannot be used in a process that was forked while they were in use. */
+/* MPI and UCX cannot be opened in the child of a process that uses them. */
 static bool test_can_open_again(void)
 {
     return strncmp(test_init_string(), "mpi", 3) != 0 && strncmp(test_init_string(), "ucx", 3) != 0;
@@ -233,19 +234,19 @@ static void child_run(struct inherited *inherited)
     refuse_class(inherited);
     REQUIRE(atomic_load(&refusals) >= 5);
     HG_Set_log_func(NULL);
-    HG_Diag_dump_counters(); /* of no class: none is open here */
+    HG_Diag_dump_counters(); /* dumps nothing: the child has no class open */
     if (test_can_open_again())
         call_the_parent(inherited);
     else
         REQUIRE(test_class_open(HG_TRUE, NULL) == NULL);
 #if defined(__SANITIZE_ADDRESS__)
-    if (!test_can_open_again()) /* what the thread of UCX refers to would be called a leak */
+    if (!test_can_open_again()) /* memory of UCX's thread would be called a leak */
         _exit(0);
 #endif
     exit(0);
 }
 
-/* Serves until the child has ended. Returns its status. */
+/* Serve RPCs until the child has ended; returns its status. */
 static int serve_until_end(const struct pair *pair, pid_t pid)
 {
     uint64_t until = now_ms() + CHILD_MS;
@@ -287,7 +288,7 @@ static void prepare(struct inherited *inherited, struct pair *pair)
                      HG_SUCCESS);
 }
 
-/* With a request that waits for its response, forwards before and after. */
+/* The parent has an RPC in flight during the fork, and completes other ones before and after it. */
 static void a_child_opens_its_own_and_harms_nothing(void **state)
 {
     struct pair *pair = *state;
@@ -330,7 +331,7 @@ static void a_child_opens_its_own_and_harms_nothing(void **state)
 
 static atomic_bool is_over;
 
-/* Takes the locks that no class owns, all the time. */
+/* Takes the global locks of the library all the time. */
 static void *keep_busy(void *arg)
 {
     (void) arg;
@@ -353,7 +354,10 @@ static int drop(FILE *stream, const char *format, ...)
     return 0;
 }
 
-/* Only where opening a class takes no lock of somebody else's library. */
+/*
+ * Only over shared memory, because a fabric's library may have locks of its own that a fork leaves
+ * held.
+ */
 static void a_fork_beside_busy_threads_leaves_no_lock_held(void **state)
 {
     pthread_t threads[2];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Forward and respond between two classes: what arrives, how it ends, handles and their references.
+ * Forward and respond between two classes: input and output, results, and the references of
+ * handles.
  */
 #include "hg_fixture.h"
 
@@ -154,7 +155,10 @@ static hg_return_t handle_again(hg_handle_t handle)
     return HG_AGAIN;
 }
 
-/* Each code ends the RPC, also those that mean something to the layers below. */
+/*
+ * HG_AGAIN of a handler ends the RPC, although the layers below use that code for refused
+ * operations.
+ */
 static void handler_that_is_not_ready_fails_the_rpc(void **state)
 {
     struct pair *pair = *state;

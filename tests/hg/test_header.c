@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hostile messages: a raw NA sender sends what is no request, or a wrong one, to an RPC target.
+ * Hostile messages: a raw NA peer sends malformed requests, and bytes that are no request, to an
+ * RPC target.
  */
 #include "hg_fixture.h"
 
@@ -13,17 +14,20 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* How long a message may be under way on a slow transport. */
+/* How long a message may be in flight on a slow transport. */
 #define ARRIVAL_MS WAIT_MS
 
-/* What a place in the code may write, warnings and errors, in so many milliseconds. */
+/*
+ * The rate limit of the log: each place in the code writes at most LOG_LINES warnings and errors in
+ * LOG_MS.
+ */
 #define LOG_LINES 10u
 #define LOG_MS    10000u
 
-/* Messages of each kind, some more than a place may write lines. */
+/* Messages of each kind: more than the lines that one place may write. */
 #define FLOOD 25u
 
-/* After so long fewer random messages do, on a slow transport. */
+/* Time after which the test of random messages may end with fewer of them, on a slow transport. */
 #define RANDOM_MS 10000u
 
 struct sender {
@@ -100,7 +104,7 @@ static void sender_progress(const struct sender *sender)
     side_progress(&sender->target);
 }
 
-/* Messages that the target took or refused. */
+/* Messages that the target received: requests it took and messages it refused. */
 static uint64_t messages_seen(const struct side *side)
 {
     struct hg_ext_counters refused = side_ext_counters(side);
@@ -129,7 +133,7 @@ static void send_bytes(struct sender *sender, const void *bytes, size_t size)
     }
     assert_int_equal(atomic_load(&sender->sent), before + 1);
     assert_true(messages_seen(&sender->target) > seen);
-    side_progress(&sender->target); /* handlers run */
+    side_progress(&sender->target); /* run the handlers */
 }
 
 static struct hg_core_header_request valid_request(hg_id_t id)
@@ -193,7 +197,7 @@ static void short_messages_are_refused_and_counted(void **state)
                      before + sizeof(request));
 }
 
-/* A raw peer that an RPC is forwarded to, and that answers with bytes. */
+/* A raw NA peer that receives a request and responds with given bytes. */
 struct answerer {
     na_class_t *na_class;
     na_context_t *na_context;
@@ -274,7 +278,9 @@ static void answerer_run(struct answerer *answerer, const struct side *origin,
     assert_int_equal(atomic_load(counter), value);
 }
 
-/* Forward an RPC, answer it with so many bytes of a good response; returns how it ends. */
+/*
+ * Forward an RPC and respond with the first `bytes` bytes of a valid response; returns the result.
+ */
 static hg_return_t answerer_call(struct answerer *answerer, const struct side *origin,
                                  hg_handle_t handle, size_t bytes)
 {
@@ -345,7 +351,7 @@ static void wrong_checksums_are_refused(void **state)
     assert_int_equal(side_ext_counters(&sender->target).refused_checksum_count, before + 1);
 }
 
-/* Descriptions of data to fetch that lie about themselves. */
+/* Requests whose overflow description is random, with a chosen size and a chosen length. */
 static void forged_overflow_descriptions_are_refused(void **state)
 {
     struct sender *sender = *state;
@@ -379,12 +385,15 @@ static void forged_overflow_descriptions_are_refused(void **state)
     assert_int_equal(side_counters(&sender->target).rpc_req_recv_active_count, 0);
 }
 
-/* A good descriptor of 4096 bytes, and numbers beside it that do not fit it or the message. */
+/*
+ * The descriptor of 4096 bytes is valid, but the sizes beside it fit neither the descriptor nor the
+ * message.
+ */
 static void overflow_descriptions_are_held_against_the_message(void **state)
 {
     static const struct {
         uint64_t size;
-        int desc; /* bytes more than there are */
+        int desc; /* difference to the descriptor's size */
     } forgeries[] = {{4096, 1}, {4096, -1}, {4096, 100000}, {4097, 0}, {UINT64_MAX, 0}, {0, 0}};
     struct sender *sender = *state;
     struct hg_core_header_request request = valid_request(RPC_ONEWAY);
@@ -433,7 +442,7 @@ static void random_bytes_do_no_harm(void **state)
             seed = seed * 1664525u + 1013904223u;
             message[i] = (char) (seed >> 24);
         }
-        /* Every other one looks like a request at first. */
+        /* Every other message begins like a request. */
         if (round % 2 == 0 && size >= 4) {
             message[0] = (char) (HG_CORE_REQUEST_MAGIC & 0xff);
             message[1] = (char) (HG_CORE_REQUEST_MAGIC >> 8);
@@ -451,18 +460,18 @@ static void random_bytes_do_no_harm(void **state)
     valid_request_is_handled(state);
 }
 
-/* Lines of the log by the place in the code that wrote them. */
+/* Lines of the log, counted by the place in the code that wrote them. */
 static struct {
     pthread_mutex_t lock;
     unsigned int count; /* of places */
     struct {
         char name[128];
         unsigned int lines;
-        bool has_said; /* that it leaves lines out */
+        bool has_said; /* a line said that further ones are left out */
     } places[32];
 } written = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* A line begins with "# [pid] subsystem: [level] function():line ". */
+/* Counts a line by its place; it begins with "# [pid] subsystem: [level] function():line ". */
 static int write_line(FILE *stream, const char *format, ...)
 {
     char line[4096], name[128];
@@ -495,7 +504,7 @@ static int write_line(FILE *stream, const char *format, ...)
     return 0;
 }
 
-/* A request whose input is to be fetched by this descriptor; returns its size. */
+/* Writes a request whose input is fetched by the descriptor `bulk`; returns the message's size. */
 static size_t overflow_request(char *message, hg_id_t id, hg_bulk_t bulk)
 {
     struct hg_core_header_request request = valid_request(id);
@@ -512,7 +521,7 @@ static size_t overflow_request(char *message, hg_id_t id, hg_bulk_t bulk)
     return sizeof(request) + 24 + (size_t) size;
 }
 
-/* Describes memory that it takes back before it is fetched. */
+/* Sends a request whose input was freed before the target can fetch it. */
 static void send_revoked(struct sender *sender, hg_class_t *hg_class)
 {
     hg_size_t size = 100000;
@@ -531,33 +540,33 @@ static void send_revoked(struct sender *sender, hg_class_t *hg_class)
     send_bytes(sender, message, length);
 }
 
-/* One of each kind of what is no request, or one that cannot be served. */
+/* One message of each kind that is no request or cannot be served. */
 static void send_hostile(struct sender *sender, hg_class_t *hg_class)
 {
     struct hg_core_header_request request = valid_request(RPC_ONEWAY);
     char message[sizeof(request) + 100] = {0};
 
     request.hg++;
-    send_bytes(sender, &request, sizeof(request)); /* another magic */
+    send_bytes(sender, &request, sizeof(request)); /* wrong magic */
     request = valid_request(RPC_ONEWAY);
     request.protocol++;
-    send_bytes(sender, &request, sizeof(request)); /* another version */
+    send_bytes(sender, &request, sizeof(request)); /* wrong version */
     request = valid_request(0xbad);
-    send_bytes(sender, &request, sizeof(request)); /* no such RPC */
+    send_bytes(sender, &request, sizeof(request)); /* unknown RPC */
     request = valid_request(RPC_ONEWAY);
     request.flags |= HG_CORE_HEADER_HAS_HASH;
     memcpy(message, &request, sizeof(request));
-    send_bytes(sender, message, sizeof(message)); /* a wrong checksum */
+    send_bytes(sender, message, sizeof(message)); /* wrong checksum */
     request.flags = HG_CORE_HEADER_NO_RESPONSE | HG_CORE_HEADER_MORE_DATA;
     memcpy(message, &request, sizeof(request));
-    send_bytes(sender, message, sizeof(message)); /* a description of nothing */
+    send_bytes(sender, message, sizeof(message)); /* empty overflow description */
     message[sizeof(request)] = 100;
     message[sizeof(request) + 16] = 76;
-    send_bytes(sender, message, sizeof(message)); /* a descriptor that is none */
+    send_bytes(sender, message, sizeof(message)); /* invalid descriptor */
     send_revoked(sender, hg_class);
 }
 
-/* Whatever a peer sends: the log says what is wrong, but cannot be filled by it. */
+/* The log says what is wrong with a peer's messages, but a peer cannot fill the log. */
 static void flood_writes_few_lines(void **state)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
@@ -581,7 +590,7 @@ static void flood_writes_few_lines(void **state)
     HG_Set_log_func(NULL);
     assert_int_equal(HG_Finalize(hg_class), HG_SUCCESS);
 
-    /* The time that a test before has begun may end meanwhile. */
+    /* A period of the rate limit may have begun in an earlier test and end in this one. */
     most = (2 + (now_ms() - start) / LOG_MS) * LOG_LINES;
     print_message("%u messages of each kind in %u ms\n", FLOOD, (unsigned int) (now_ms() - start));
     for (i = 0; i < written.count; i++) {
@@ -592,7 +601,7 @@ static void flood_writes_few_lines(void **state)
         else if (written.places[i].has_said)
             full_na++;
     }
-    /* What could not be fetched, at least, came more often than that. */
+    /* At least the invalid descriptors and the failed fetches are more than one place may log. */
     assert_in_range(written.count, 2, 20);
     assert_true(full_hg >= 2);
     assert_true(full_na >= 1 || !test_is_sm());

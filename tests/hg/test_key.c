@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keys: RPCs of a process with another key, or none, are refused and counted, and no handler runs.
+ * Keys: RPCs of a process with another key, or without one, are refused and counted, and no handler
+ * runs.
  */
 #include "hg_fixture.h"
 
@@ -9,7 +10,7 @@
 
 #include <string.h>
 
-/* What the next requests are like on the wire: the last byte of their tags, or of all, differs. */
+/* 1: the last byte of the next request is altered on the wire. */
 static atomic_int damage;
 
 na_return_t __real_NA_Msg_send_unexpected(na_class_t *na_class, na_context_t *context,
@@ -32,7 +33,7 @@ na_return_t __wrap_NA_Msg_send_unexpected(na_class_t *na_class, na_context_t *co
                                          id, tag, op);
 }
 
-/* What counts at a side. NULL: none. */
+/* The auth_key and the auth_key_also of a side. NULL: none. */
 struct keys {
     const char *key, *also;
 };
@@ -54,7 +55,7 @@ static void rotating_open(struct pair *pair, const struct keys *origin, const st
     pair->addr = side_lookup(&pair->origin, &pair->target);
 }
 
-/* A pair whose sides have keys of their own; NULL: none. */
+/* A pair whose sides may have different keys; NULL: none. */
 static void keyed_open(struct pair *pair, const char *origin_key, const char *target_key,
                        hg_checksum_level_t checksums)
 {
@@ -78,7 +79,10 @@ static void equal_keys_understand_each_other(void **state)
         pair_echo(&pair, 0);
         pair_echo(&pair, 100);
         pair_echo(&pair, (uint32_t) HG_Class_get_input_eager_size(pair.origin.hg_class) - 4);
-        /* Fetched, acknowledged, and abandoned: messages without a payload. */
+        /*
+         * A large RPC and a cancelled one: messages without a payload (acknowledgement, ABANDON)
+         * are sealed as well.
+         */
         pair_echo(&pair, pair_large(&pair));
         blob_make(&in, 10, 1);
         handle = pair_create(&pair, RPC_HOLD);
@@ -99,8 +103,8 @@ static void equal_keys_understand_each_other(void **state)
 }
 
 /*
- * Whether HG seals messages itself. Other transports do, and let nobody in who has another key: no
- * message arrives that could be counted.
+ * Whether HG seals the messages itself. Other transports prove the key themselves and let no peer
+ * in that has another one, so that no message arrives that HG could count.
  */
 static bool hg_seals(void)
 {
@@ -110,7 +114,7 @@ static bool hg_seals(void)
            strncmp(init, "loop", 4) == 0;
 }
 
-/* What the transport refused because of a key, on both sides. */
+/* Sum of the counters of both transports for peers refused because of their key. */
 static uint64_t transport_refused(const struct pair *pair)
 {
     static const char name[] = "_refused_key";
@@ -137,10 +141,16 @@ static uint64_t transport_refused(const struct pair *pair)
 static void check_refused(const char *origin_key, const char *target_key)
 {
     const bool is_let_in = hg_seals();
-    /* Without a key it leaves with what introduces its sender, but over ucx. */
+    /*
+     * Without a key the one-way request leaves together with the connection's introduction, but not
+     * over ucx.
+     */
     const bool is_sent =
         origin_key == NULL && (is_let_in || strncmp(test_init_string(), "ucx+", 4) != 0);
-    /* Who has no key refuses nobody; a target does not know what its answer is worth to others. */
+    /*
+     * A side without a key refuses nothing, and a target does not learn that its response was
+     * refused.
+     */
     const bool origin_counts = is_let_in && origin_key != NULL;
     const bool target_counts = is_let_in && (origin_key == NULL || target_key == NULL);
     struct pair pair = {0};
@@ -157,7 +167,7 @@ static void check_refused(const char *origin_key, const char *target_key)
     }
     assert_true(is_let_in || transport_refused(&pair) >= 3);
     (void) HG_Destroy(handle);
-    /* Nothing comes back, and nothing is done. */
+    /* A refused one-way RPC gets no response, and its handler does not run. */
     handle = pair_create(&pair, RPC_ONEWAY);
     assert_int_equal(pair_call(&pair, handle, &in), is_sent ? HG_SUCCESS : HG_PERMISSION);
     for (int i = 0;
@@ -185,7 +195,7 @@ static void other_keys_are_refused(void **state)
     check_refused("abracadabra", NULL);
 }
 
-/* What is warned of, line by line. */
+/* The warnings, one line after the other. */
 static char warned[8192];
 
 static int keep_warning(FILE *stream, const char *format, ...)
@@ -209,7 +219,7 @@ static int warnings(const char *text)
     return count;
 }
 
-/* Both sides are told, once, which of them has a key. */
+/* Each side logs once which of them has a key. */
 static void the_log_says_who_has_a_key(void **state)
 {
     static const char *const texts[] = {
@@ -221,7 +231,7 @@ static void the_log_says_who_has_a_key(void **state)
     };
     static const struct {
         const char *keys[2]; /* of origin and target */
-        int warnings[5];     /* of each text, if HG seals */
+        int warnings[5];     /* count of each text, if HG seals */
     } cases[] = {
         {{NULL, "open sesame"}, {1, 1, 0, 0, 0}},
         {{"open sesame", NULL}, {0, 0, 1, 1, 0}},
@@ -252,7 +262,10 @@ static void the_log_says_who_has_a_key(void **state)
     }
 }
 
-/* While a service changes its key, its processes call each other in any order. */
+/*
+ * While the key of a service changes, its processes have different pairs of keys, and call each
+ * other in any order.
+ */
 static void keys_are_changed_process_by_process(void **state)
 {
     static const struct keys before = {"open sesame", NULL}, both = {"abracadabra", "open sesame"},
@@ -261,7 +274,8 @@ static void keys_are_changed_process_by_process(void **state)
     static const struct {
         const struct keys *origin, *target;
         bool is_met;
-        uint64_t refused[2]; /* by the origin after each call, if HG seals: one for each HELLO */
+        /* refused by the origin after each call if HG seals: one for each HELLO */
+        uint64_t refused[2];
     } pairs[] = {
         {&before, &both, true, {0, 0}},   {&both, &both, true, {0, 0}},
         {&both, &other, true, {0, 0}},    {&after, &both, true, {0, 0}},
@@ -292,7 +306,10 @@ static void keys_are_changed_process_by_process(void **state)
     }
 }
 
-/* Where the transport encrypts, RPCs of all sizes; none with a side that does not. */
+/*
+ * If the transport encrypts, RPCs of all sizes work between two sides that encrypt, and none
+ * between sides of which only one does.
+ */
 static void both_sides_encrypt_or_neither(void **state)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
@@ -332,7 +349,7 @@ static void both_sides_encrypt_or_neither(void **state)
     }
 }
 
-/* Any bit of a message counts, also of one with a key. */
+/* A change of a single bit of a message is detected by the seal. */
 static void altered_message_is_refused(void **state)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
@@ -342,7 +359,7 @@ static void altered_message_is_refused(void **state)
 
     (void) state;
     if (!hg_seals())
-        skip(); /* the damage is done before the transport seals */
+        skip(); /* the test alters the message before the transport seals it */
     info.na_init_info.auth_key = "open sesame";
     pair_open(&pair, &info);
     blob_make(&in, 10, 1);
@@ -358,7 +375,9 @@ static void altered_message_is_refused(void **state)
     pair_close(&pair);
 }
 
-/* Without a key, and with a checksum of the payload: it is its reader who is told. */
+/*
+ * Without a key, a checksum of the payload detects the change when the handler decodes the input.
+ */
 static void altered_payload_is_refused(void **state)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;

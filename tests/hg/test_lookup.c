@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lookups with a callback: their deadline while a resolver hangs, cancelling them, and what becomes
- * of an address that comes too late.
+ * Lookups with a callback: their deadline while the resolver hangs, their cancel, and addresses
+ * that are found too late.
  */
 #include "hg_fixture.h"
 
@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-/* The linker puts this in front of NA: a resolver that hangs while `hanging` is set. */
+/* The linker wraps NA_Addr_lookup(): the resolver hangs while `hanging` is set. */
 static atomic_bool hanging;
 static atomic_int resolving;
 
@@ -30,7 +30,7 @@ na_return_t __wrap_NA_Addr_lookup(na_class_t *na_class, const char *name, na_add
 struct found {
     struct outcome outcome;
     hg_addr_t addr;
-    hg_op_id_t op_id; /* to be cancelled from inside of the callback */
+    hg_op_id_t op_id; /* if set, the callback cancels this lookup */
 };
 
 static hg_return_t found_set(const struct hg_cb_info *info)
@@ -119,7 +119,10 @@ static void lookup_ends_when_its_time_is_over(void **state)
     assert_int_equal(atomic_load(&found.outcome.count), 1);
     ends_with(pair, &found, HG_TIMEOUT);
     assert_int_equal(side_ext_counters(&pair->origin).timeout_count, timeouts + 1);
-    /* The class knows of the thread until that is done. */
+    /*
+     * The class keeps the resolver's thread until it returns; the late address must not call back
+     * again.
+     */
     let_go();
     pair_run(pair, 20);
     assert_int_equal(atomic_load(&found.outcome.count), 1);
@@ -223,7 +226,10 @@ static void *cancel_thread(void *arg)
     return NULL;
 }
 
-/* The callback is triggered when the other thread has cancelled: until then the id is valid. */
+/*
+ * The callback is triggered after the other thread has cancelled, because the id is valid until
+ * then.
+ */
 static void other_thread_may_cancel(void **state)
 {
     struct pair *pair = *state;

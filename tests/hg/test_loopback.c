@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RPCs to the own address, through the internal loopback and without it.
+ * RPCs of a class to its own address, through the internal loopback and, without it, through the
+ * transport.
  */
 #include "hg_fixture.h"
 
-/* One side that is its own target. */
+/* Opens one side that is its own target. */
 static void self_open(struct pair *pair, const struct hg_init_info *info)
 {
     side_open(&pair->origin, info);
@@ -78,7 +79,10 @@ static hg_return_t keep_and_respond(hg_handle_t handle)
     return HG_Respond(handle, NULL, NULL, NULL);
 }
 
-/* Each end's last reference is the RPC's last one only if the other end's is gone. */
+/*
+ * An RPC to self has a handle at its origin and one at its target, and their references are counted
+ * together.
+ */
 static void both_ends_count_as_one_rpc(void **state)
 {
     struct pair pair = {0};
@@ -104,7 +108,10 @@ static void both_ends_count_as_one_rpc(void **state)
     self_close(&pair);
 }
 
-/* The first target's handle is still there when the origin's is used for another RPC. */
+/*
+ * The target still has the handle of the first RPC when the origin's handle is used for the next
+ * RPC.
+ */
 static void an_end_that_was_left_counts_alone(void **state)
 {
     struct pair pair = {0};
@@ -228,7 +235,7 @@ static void running_rpc_to_self_can_be_cancelled(void **state)
     assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
     pair_wait_for(&pair, &outcome.count, 1);
     assert_int_equal(outcome.ret, HG_CANCELED);
-    /* The handler's response goes nowhere, also while the handle is used again. */
+    /* The handler's response is dropped, even if the handle is in use again. */
     assert_int_equal(HG_Reset(handle, pair.addr, RPC_NULL), HG_SUCCESS);
     assert_int_equal(pair_call(&pair, handle, NULL), HG_SUCCESS);
     side_respond_held(&pair.origin, &in);

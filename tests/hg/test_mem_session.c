@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that is kept to sessions (mem_per_session): an owner and users with the same key. Who was
- * handed a descriptor by the owner uses it, and nobody else.
+ * Memory that only granted sessions may access (mem_per_session): an owner and two users with the
+ * same key. A user may access the owner's memory if the owner itself sent it the descriptor, and
+ * not otherwise.
  */
 #include "hg_fixture.h"
 
@@ -13,22 +14,22 @@
 #define KEY  "open sesame"
 
 enum {
-    RPC_TAKE = 20, /* a descriptor, which the target keeps */
-    RPC_GIVE = 21  /* responds with a descriptor of what the target owns */
+    RPC_TAKE = 20, /* input: a descriptor, which the target keeps */
+    RPC_GIVE = 21  /* output: a descriptor of the target's own memory */
 };
 
-/* An endpoint, and what it was handed. */
+/* A class, its memory, and the descriptor that it received. */
 struct user {
     struct side side;
     uint8_t memory[SIZE];
-    hg_bulk_t own; /* of its memory */
+    hg_bulk_t own; /* descriptor of `memory` */
     hg_bulk_t got;
-    hg_addr_t owner; /* as it knows the owner */
+    hg_addr_t owner; /* address of the owner in this class */
 };
 
 static struct {
     struct user owner, a, b;
-    hg_addr_t a_addr, b_addr; /* as the owner knows them */
+    hg_addr_t a_addr, b_addr; /* addresses in the owner's class */
 } fixture;
 
 static void all_progress(void)
@@ -105,7 +106,10 @@ static void user_close(struct user *user)
     memset(user, 0, sizeof(*user));
 }
 
-/* Whether HG seals RPCs: the transport proves no key there, and keeps no memory to sessions. */
+/*
+ * Whether HG seals the RPCs: the transport does not prove the key then and cannot restrict memory
+ * to sessions, so that opening is refused.
+ */
 static bool is_refused(void)
 {
     const char *init = test_init_string();
@@ -151,7 +155,7 @@ static void check_opened(void)
         test_skip("this transport keeps no memory to sessions, and refuses to open");
 }
 
-/* Calls, and returns how that ended. */
+/* Forward, and wait for the end; returns the result. */
 static hg_return_t call(struct user *from, hg_addr_t to, hg_id_t id, void *in,
                         hg_handle_t *handle_p)
 {
@@ -173,7 +177,10 @@ static void hand(struct user *from, hg_addr_t to, hg_bulk_t bulk)
     assert_int_equal(call(from, to, RPC_TAKE, &bulk, NULL), HG_SUCCESS);
 }
 
-/* As if it had found the bytes somewhere. */
+/*
+ * The user gets a copy of the descriptor without an RPC of the owner, as if it had found the bytes
+ * somewhere.
+ */
 static void find(struct user *user, hg_bulk_t bulk)
 {
     uint8_t bytes[4096];
@@ -187,7 +194,10 @@ static void find(struct user *user, hg_bulk_t bulk)
     assert_int_equal(HG_Bulk_free(copy), HG_SUCCESS);
 }
 
-/* Pushes to the owner's memory what it has got, or pulls from it, as often as is needed to see. */
+/*
+ * Push to the owner's memory and pull from it with the received descriptor; each transfer ends with
+ * `expected`, and moves the bytes only if that is HG_SUCCESS.
+ */
 static void use(struct user *user, hg_return_t expected)
 {
     for (int op = HG_BULK_PUSH; op <= HG_BULK_PULL; op++) {
@@ -213,7 +223,7 @@ static void use(struct user *user, hg_return_t expected)
     }
 }
 
-/* What the owner's transport has counted. */
+/* The owner's transport counts the accesses that it refused. */
 static uint64_t refusals(void)
 {
     static const char name[] = "_refused_memory";
@@ -248,7 +258,7 @@ static void a_descriptor_is_of_use_to_whom_it_was_handed(void **state)
     use(&fixture.a, HG_SUCCESS);
 }
 
-/* In a response, too. */
+/* A response grants access as well as a request. */
 static void an_output_hands_it_over(void **state)
 {
     hg_bulk_t bulk = HG_BULK_NULL;
@@ -266,7 +276,10 @@ static void an_output_hands_it_over(void **state)
     use(&fixture.a, HG_SUCCESS);
 }
 
-/* Who hands on what it was handed grants nothing: only the owner does, before or afterwards. */
+/*
+ * A user that passes the descriptor on grants nothing. Only the owner can grant access, by an RPC
+ * or by HG_Bulk_grant().
+ */
 static void a_proxy_needs_the_owner(void **state)
 {
     hg_addr_t b_at_a;
@@ -288,7 +301,7 @@ static void a_proxy_needs_the_owner(void **state)
     assert_int_equal(HG_Addr_free(fixture.a.side.hg_class, b_at_a), HG_SUCCESS);
 }
 
-/* The same program, in a class that it opens anew. */
+/* A class that the same process opens anew is another session, and needs a new grant. */
 static void another_session_needs_it_anew(void **state)
 {
     (void) state;
@@ -306,7 +319,7 @@ static void another_session_needs_it_anew(void **state)
     use(&fixture.a, HG_SUCCESS);
 }
 
-/* Inputs and outputs that no message holds, in both directions, and to itself. */
+/* Inputs and outputs that do not fit a message need no grant, in both directions and to self. */
 static void large_rpcs_go_on(void **state)
 {
     struct user *users[] = {&fixture.owner, &fixture.a};
@@ -336,7 +349,7 @@ static void large_rpcs_go_on(void **state)
     assert_int_equal(refusals(), 0);
 }
 
-/* What comes back to its owner is used there, whoever had it meanwhile. */
+/* An owner that gets its own descriptor back may use it, whichever peer sent it. */
 static void own_memory_needs_no_grant(void **state)
 {
     (void) state;
@@ -362,13 +375,16 @@ static void it_is_refused_where_it_cannot_be_held(void **state)
 
     (void) state;
     info.mem_per_session = true;
-    assert_null(test_class_open(HG_TRUE, &info)); /* there is no key */
+    assert_null(test_class_open(HG_TRUE, &info)); /* refused: there is no key */
     info.na_init_info.auth_key = KEY;
     if (is_refused())
         assert_null(test_class_open(HG_TRUE, &info));
 }
 
-/* What is not said of an endpoint that was passed is refused, and what is said of it is kept to. */
+/*
+ * A class over an endpoint that the program opened: HG refuses an endpoint without mem_per_session,
+ * and accepts one that has it.
+ */
 static void an_endpoint_that_was_passed_has_to_hold_it(void **state)
 {
     struct na_init_info na_info = NA_INIT_INFO_INITIALIZER;

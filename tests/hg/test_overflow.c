@@ -19,7 +19,9 @@ static uint32_t output_blob(const struct pair *pair, int delta)
     return (uint32_t) ((int64_t) (eager - BLOB_OVERHEAD) + delta);
 }
 
-/* Over our transports, whatever a frame or a ring holds. */
+/*
+ * With our own transports the eager size is at least 64 KiB, whatever the size of a frame or ring.
+ */
 static void arguments_of_64_KiB_fit_a_message(void **state)
 {
     const struct pair *pair = *state;
@@ -224,7 +226,7 @@ static void cancel_while_the_response_is_large_frees_both_sides(void **state)
     assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
     pair_wait_for(pair, &outcome.count, 1);
     assert_int_equal(outcome.ret, HG_CANCELED);
-    /* The word arrives before or after the response: either way the response ends. */
+    /* The ABANDON arrives before or after the target responds; in both cases the response ends. */
     pair_run(pair, 10);
     if (HG_Respond(pair->target.held[0], outcome_set, &outcome, &blob) == HG_SUCCESS)
         pair_wait_for(pair, &outcome.count, 2);
@@ -247,7 +249,10 @@ static void response_nobody_fetches_ends_when_its_origin_gives_up(void **state)
     blob_make(&blob, pair_large(pair), 0);
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &blob), HG_SUCCESS);
     pair_wait_held(pair, &pair->target, 1);
-    /* Only the origin's cancel is seen to first, then the target responds, then it learns of it. */
+    /*
+     * The origin cancels first, then the target responds, and then the target learns that the RPC
+     * was abandoned.
+     */
     assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
     while (atomic_load(&outcome.count) == 0)
         side_progress(&pair->origin);
@@ -257,7 +262,7 @@ static void response_nobody_fetches_ends_when_its_origin_gives_up(void **state)
     pair->target.held_count = 0;
     pair_wait_for(pair, &respond.count, 1);
     assert_int_equal(respond.ret, HG_CANCELED);
-    /* At once, and not because its time was over. */
+    /* The response ended by the ABANDON, and was not detached after a time-out. */
     assert_int_equal(side_ext_counters(&pair->target).parked_count, detached);
     free(blob.data);
     (void) HG_Destroy(handle);

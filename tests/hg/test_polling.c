@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How long HG_Progress() polls before it sleeps, which it learns from what it waited for.
+ * How long HG_Progress() polls before it sleeps: the time adapts to what the earlier waits were for
+ * and how long they took.
  */
 #include "hg_fixture.h"
 
@@ -13,7 +14,10 @@ static uint32_t poll_ns(const struct side *side, enum hg_poll what)
     return atomic_load(&side->context->poll_ns[what]);
 }
 
-/* Idles until that was learned; rounds in which others had the processor teach nothing. */
+/*
+ * Idles until the poll time has become short. A round in which other processes had the processor
+ * does not count, so that several rounds may be needed.
+ */
 static bool idling_teaches(struct side *side, enum hg_poll what, uint32_t most)
 {
     for (int i = 0; i < ROUNDS && poll_ns(side, what) >= most / 100; i++)
@@ -35,7 +39,7 @@ static void idling_teaches_nothing_about_transfers(void **state)
     assert_true(idling_teaches(&side, HG_POLL_MESSAGE, HG_POLL_NS_MAX_MESSAGE));
     assert_int_equal(poll_ns(&side, HG_POLL_TRANSFER), HG_POLL_NS_MAX_TRANSFER);
 
-    /* A transfer that hangs does not keep the processor busy either. */
+    /* With a transfer that hangs, progress also learns to sleep instead of polling. */
     hg_context_op_begin(side.context);
     assert_true(idling_teaches(&side, HG_POLL_TRANSFER, HG_POLL_NS_MAX_TRANSFER));
     hg_context_op_end(side.context);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A target that is slow to be done with its requests: new small ones are served all the same, and
- * where it may have no more of them its origins are told to wait; nothing is lost.
+ * A target that keeps its requests for a long time. It still serves new small requests; if the
+ * number of its requests is bounded, its origins have to wait, and no request is lost.
  */
 #include "hg_fixture.h"
 
@@ -13,7 +13,7 @@ enum {
 static hg_handle_t kept[KEPT_MAX];
 static atomic_int kept_count;
 
-/* Keeps the request, with its input. */
+/* Keeps the request and its input. */
 static hg_return_t handle_keep(hg_handle_t handle)
 {
     int i = atomic_fetch_add(&kept_count, 1);
@@ -41,7 +41,7 @@ static void respond_kept(int from, int to)
     }
 }
 
-/* So many handles at an origin as the tags of every transport have slots for. */
+/* Create up to `count` handles; returns how many the tags of the transport have slots for. */
 static int handles_open(struct pair *pair, hg_handle_t *handles, int count)
 {
     HG_Set_log_level("none");
@@ -62,7 +62,7 @@ static void slow_target_serves_small_requests(void **state)
     (void) state;
     keep_open(&pair, NULL);
     count = handles_open(&pair, handles, KEPT_MAX - 1) - 1;
-    (void) HG_Destroy(handles[count]); /* one for the small requests */
+    (void) HG_Destroy(handles[count]); /* makes room for the handles of the small requests */
     blob_make(&in, 100, 1);
     for (int i = 0; i < count; i++) {
         hg_return_t ret;
@@ -84,7 +84,10 @@ static void slow_target_serves_small_requests(void **state)
     pair_close(&pair);
 }
 
-/* At most eight requests at a time: the others wait, in the transport or with HG_AGAIN. */
+/*
+ * The target has at most eight requests at a time; further ones wait in the transport, or their
+ * forward returns HG_AGAIN.
+ */
 static void bounded_target_loses_nothing(void **state)
 {
     static hg_handle_t handles[KEPT_MAX];
@@ -112,7 +115,10 @@ static void bounded_target_loses_nothing(void **state)
         pair_progress(&pair);
         kept_now = atomic_load(&kept_count);
         assert_in_range(kept_now - done, 0, 8);
-        /* Slow: only when it is seen that no more come, although more are sent. */
+        /*
+         * The target is slow: it responds only after no request has arrived for 20 rounds, although
+         * more were sent.
+         */
         quiet = kept_now == last ? quiet + 1 : 0;
         last = kept_now;
         if (quiet > 20) {

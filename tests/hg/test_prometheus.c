@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counters as text for Prometheus: it is well-formed and says what the API says.
+ * Counters in the text format of Prometheus: the text is well-formed, and its values equal those of
+ * the API.
  */
 #include "hg_fixture.h"
 
@@ -9,7 +10,7 @@
 
 static char text[65536];
 
-/* A copy of the text, checked for its size by asking before. */
+/* Get the text; also checks the reported size, and the error for a buffer that is too small. */
 static void text_take(const struct side *side, const char *name)
 {
     hg_size_t size = 0, needed;
@@ -26,7 +27,7 @@ static void text_take(const struct side *side, const char *name)
     assert_int_equal(size, strlen(text) + 1);
 }
 
-/* The value of a sample; `rest` is what is behind the label `transport`. */
+/* The value of a sample; `rest` is the part of the labels that follows `transport`. */
 static uint64_t text_value(const char *name, const char *rest)
 {
     const size_t length = strlen(name);
@@ -46,7 +47,7 @@ static uint64_t text_value(const char *name, const char *rest)
     return 0;
 }
 
-/* Each name has one type, so its samples are in one place. */
+/* Each name has one TYPE line, so that all its samples are in one place. */
 static void text_check_types(void)
 {
     for (const char *line = strstr(text, "# TYPE "); line != NULL;
@@ -61,7 +62,7 @@ static void text_check_types(void)
     }
 }
 
-/* name{label="value",...} number, behind HELP and TYPE of the same name, no name twice. */
+/* Each sample is name{label="value",...} number, and follows the HELP and TYPE of its name. */
 static void text_check_lines(void)
 {
     char name[128] = "", help[128], type[128], kind[16];
@@ -156,7 +157,7 @@ static void check_forwards(const struct pair *pair)
                      ext.resp_recv_bytes);
     assert_int_equal(ext.forward_done_count, 6);
     assert_int_equal(ext.req_recv_bytes, 0);
-    /* Headers of twelve requests, and the five blobs at the least. */
+    /* At least the headers of twelve requests and the five small blobs. */
     assert_in_range(ext.req_sent_bytes, 12 * 16 + 5 * 104, 1 << 20);
     assert_in_range(ext.resp_recv_bytes, 9 * 16 + 5 * 104, 1 << 20);
 }
@@ -200,7 +201,7 @@ static void text_says_what_the_counters_say(void **state)
     pair_close(&pair);
 }
 
-/* Two classes of a process are told apart without a name. */
+/* Also, two classes without a name have different labels. */
 static void wrong_arguments_are_refused(void **state)
 {
     struct pair pair = {0};
@@ -220,7 +221,7 @@ static void wrong_arguments_are_refused(void **state)
     pair_close(&pair);
 }
 
-/* What is behind class=" in the text of an origin with that name. */
+/* The label `class` of an origin with this name. */
 static const char *label_of(const struct pair *pair, const char *name)
 {
     static char label[512];
@@ -234,7 +235,7 @@ static const char *label_of(const struct pair *pair, const char *name)
     return label;
 }
 
-/* UTF-8 is what the format allows: a label is cut before a character and not within it. */
+/* Labels are UTF-8, as the format demands; a long label is cut between characters. */
 static void labels_are_utf8(void **state)
 {
     static const char *const whole[] = {"\303\244", "\342\202\254", "\360\237\230\200"};
@@ -261,7 +262,7 @@ static void labels_are_utf8(void **state)
         const size_t length = strlen(whole[i]);
 
         assert_string_equal(label_of(&pair, whole[i]), whole[i]);
-        /* 255 bytes fit. */
+        /* A label has at most 255 bytes. */
         for (size_t before = 255 - length; before < 257; before++) {
             const char *label;
 
@@ -279,7 +280,7 @@ static void labels_are_utf8(void **state)
     pair_close(&pair);
 }
 
-/* One text for all classes of a service, in which each name is in one place. */
+/* One text for several classes, in which all samples of a name are in one place. */
 static void classes_share_a_text(void **state)
 {
     const char *names[] = {"front", "back"};
@@ -304,7 +305,7 @@ static void classes_share_a_text(void **state)
     assert_non_null(strstr(text, "amalgam_na_completed_total{class=\"front\""));
     assert_non_null(strstr(text, "amalgam_na_completed_total{class=\"back\""));
 
-    /* Of one class it is the text of that class. */
+    /* For a single class this is the same text as that of HG_Class_get_prometheus(). */
     text_take(&pair.target, "back");
     of_one = strdup(text);
     size = sizeof(text);

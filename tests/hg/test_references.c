@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * References to the handles of requests: who has one, in which order they may be dropped, and what
- * a program gets that uses a handle without one.
+ * References to the handles of requests: which calls take one, in which order they may be dropped,
+ * and what a call with a handle without references returns.
  */
 #include "hg_fixture.h"
 
-/* RPCs of these tests. */
 enum {
     RPC_FREES = 90, /* a blob; its handler drops its reference by HG_Free_input() alone */
     RPC_LEFT = 91   /* a blob; its handler destroys the handle and does not respond */
@@ -13,7 +12,7 @@ enum {
 
 static hg_handle_t last;
 
-/* As a program does that decodes from the buffer and never calls HG_Get_input(). */
+/* The handler decodes from the buffer and never calls HG_Get_input(). */
 static hg_return_t handle_frees(hg_handle_t handle)
 {
     struct blob blob = {0};
@@ -53,7 +52,7 @@ static int references_setup(void **state)
     return 0;
 }
 
-/* Handles of requests that are not released. */
+/* Handles of requests that were not released yet. */
 static int64_t active(const struct pair *pair)
 {
     return (int64_t) side_counters(&pair->target).rpc_req_recv_active_count;
@@ -157,7 +156,7 @@ static void a_response_may_follow_the_destruction(void **state)
     wait_inactive(pair);
 }
 
-/* The end of a request that is not to be answered. */
+/* The target ends a request that gets no response. */
 static void a_second_destruction_takes_the_responses_reference(void **state)
 {
     struct pair *pair = *state;
@@ -173,7 +172,9 @@ static void a_second_destruction_takes_the_responses_reference(void **state)
     (void) HG_Destroy(handle);
 }
 
-/* Its handle is posted again, or free: nothing that the program does with it reaches a receive. */
+/*
+ * A handle without references is posted again or free: a call with it must not touch its receive.
+ */
 static void a_handle_without_a_reference_is_refused(void **state)
 {
     struct pair *pair = *state;
@@ -203,7 +204,10 @@ static void a_handle_without_a_reference_is_refused(void **state)
     wait_inactive(pair);
 }
 
-/* One handle receives all requests, so that an old pointer is one to a request that is queued. */
+/*
+ * One handle receives all requests, so that the old pointer names a handle whose next request is
+ * already queued.
+ */
 static void an_old_pointer_does_not_reach_the_next_request(void **state)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
@@ -239,7 +243,10 @@ static void an_old_pointer_does_not_reach_the_next_request(void **state)
     pair_close(&pair);
 }
 
-/* What is left to the program is as it was; when nothing else is left, its context may go. */
+/*
+ * A failed HG_Context_destroy() does not disturb the requests that the program still has. Once none
+ * is left, the context can be destroyed.
+ */
 static void unanswered_requests_end_with_their_context(void **state)
 {
     struct pair pair = {0};

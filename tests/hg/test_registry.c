@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registration: ids of names, collisions, data, disabled responses, many ids, readers beside a
+ * Registration: ids of names, collisions, data, disabled responses, many ids, and readers beside a
  * writer.
  */
 #include "hg_fixture.h"
@@ -29,7 +29,7 @@ static void name_has_the_documented_id(void **state)
     uint8_t flag;
     hg_id_t id = HG_Register_name(*state, "snapshot", NULL, NULL, never), found;
 
-    /* XXH64 with seed 0, computed elsewhere: it must never change. */
+    /* XXH64 with seed 0, computed by another program: these ids must never change. */
     assert_int_equal(HG_Register_name(*state, "", NULL, NULL, never), 0xef46db3751d8e999u);
     assert_int_equal(HG_Register_name(*state, "abc", NULL, NULL, never), 0x44bc2cf5ad770999u);
     assert_int_not_equal(id, 0);
@@ -37,7 +37,7 @@ static void name_has_the_documented_id(void **state)
     assert_int_equal(found, id);
     assert_int_equal(flag, HG_TRUE);
     assert_int_equal(HG_Registered_name(*state, "no such", &found, &flag), HG_SUCCESS);
-    assert_int_not_equal(found, 0); /* the one that it would get */
+    assert_int_not_equal(found, 0); /* the id that the name would get */
     assert_int_equal(flag, HG_FALSE);
 }
 
@@ -109,7 +109,7 @@ static void data_is_freed_once(void **state)
     assert_int_equal(HG_Register_data(*state, 7, &first, count_frees), HG_SUCCESS);
     assert_ptr_equal(HG_Registered_data(*state, 7), &first);
     assert_int_equal(HG_Register_data(*state, 7, &second, count_frees), HG_SUCCESS);
-    assert_int_equal(first, 0); /* the program's again */
+    assert_int_equal(first, 0); /* replaced data belong to the program again */
     assert_int_equal(HG_Deregister(*state, 7), HG_SUCCESS);
     assert_int_equal(first, 0);
     assert_int_equal(second, 1);

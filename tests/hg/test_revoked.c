@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rights to memory end: with the descriptor that its origin frees, and with the RPC whose input did
- * not fit the request, be that answered or cancelled. Who tries all the same is refused, neither
- * side's memory changes, and what is described anew can be reached as before.
+ * The right to access memory ends when the descriptor is freed, and for an input that did not fit
+ * the request, when its RPC is answered or cancelled. Later accesses are refused, and neither
+ * side's memory changes; a new descriptor of the same memory works.
  */
 #include "hg_fixture.h"
 
@@ -13,7 +13,7 @@
 
 #define BYTES (1u << 20)
 
-/* What the target transfers from and to. */
+/* The target's side of a transfer. */
 struct local {
     void *memory;
     hg_size_t size;
@@ -82,7 +82,7 @@ static void refused(const struct pair *pair, struct local *local, hg_bulk_op_t d
     fill_check(local->memory, (size_t) local->size, 0x55);
 }
 
-/* The origin's memory, and the descriptor of it as the target has it. */
+/* Make a descriptor of the origin's memory in *mine_p; returns it as the target receives it. */
 static hg_bulk_t expose(const struct pair *pair, void *memory, hg_bulk_t *mine_p)
 {
     hg_size_t size = BYTES, wire_size;
@@ -123,7 +123,7 @@ static void freed_descriptor_gives_no_access(void **state)
     pair_echo(pair, 16);
     fill_check(memory, BYTES, 0x22);
 
-    /* The same memory again: a right to it as it is now is no right that was given before. */
+    /* The same memory is described again: the old descriptor still gives no access. */
     anew = expose(pair, memory, &mine);
     refused(pair, &local, HG_BULK_PUSH, old);
     assert_int_equal(transfer(pair, &local, HG_BULK_PULL, anew, BYTES), HG_SUCCESS);
@@ -136,7 +136,7 @@ static void freed_descriptor_gives_no_access(void **state)
     free(memory);
 }
 
-/* What a target was told of an input that did not fit the request. */
+/* The descriptor that the target received with a request whose input did not fit. */
 static hg_bulk_t told_of(hg_handle_t held)
 {
     const char *at = held->in.buf + hg_msg_payload_offset(&held->in, held->in.flags);
@@ -172,7 +172,10 @@ static void end_held(struct pair *pair, hg_handle_t handle, const struct outcome
     assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
 }
 
-/* Its memory may hold the input of another RPC then, which is not that peer's to read. */
+/*
+ * After the RPC, the input's memory may hold the input of another RPC, which the peer must not
+ * read.
+ */
 static void right_to_read_an_input_ends_with_its_rpc(void **state)
 {
     struct outcome first = {0}, second = {0};

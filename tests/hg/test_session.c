@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sessions of HG: what somebody on the way can do to messages between two who have the key.
+ * Sessions of HG: what an attacker on the network can do to the messages of two peers that have the
+ * key.
  */
 #include "session_fixture.h"
 
 #include <pthread.h>
 #include <string.h>
 
-/* All kinds of messages: small and large ones, one-way, acknowledged both ways, abandoned. */
+/*
+ * All kinds of messages: small, large and one-way RPCs, acknowledgements in both directions, and
+ * ABANDON.
+ */
 static void run_all_kinds(struct pair *pair)
 {
     struct outcome outcome = {0};
@@ -54,7 +58,7 @@ static void replayed_is_refused(void **state)
     for (int i = 0; i < taken_count; i++) {
         inject(&pair, taken[i]);
         if (taken[i]->is_expected || is_hello(taken[i]))
-            continue; /* nobody waits for it; or an offer, which changes nothing */
+            continue; /* no receive is posted for it, or it is a HELLO, which only makes an offer */
         wait_refused(&pair, &pair.target, ++refusals);
         kinds++;
     }
@@ -65,7 +69,7 @@ static void replayed_is_refused(void **state)
     pair_end(&pair);
 }
 
-/* A message that is sent back to its sender, as a request and as a response. */
+/* The request is sent back to its sender, first as a request and then as a response. */
 static void reflected_is_refused(void **state)
 {
     struct message back, *request;
@@ -88,7 +92,7 @@ static void reflected_is_refused(void **state)
     inject(&pair, &back);
     wait_refused(&pair, &pair.origin, 1);
     assert_int_equal(atomic_load(&pair.origin.handled), 0);
-    /* Where its response is awaited, with a response's first bytes. */
+    /* It is sent as the expected message, with the first bytes of a response. */
     back.is_expected = true;
     memmove(back.bytes + NA_Msg_get_expected_header_size(back.na_class),
             request->bytes + request->header, request->size - request->header);
@@ -108,7 +112,10 @@ static void reflected_is_refused(void **state)
     pair_end(&pair);
 }
 
-/* A request that is sealed, with the session's key, as what is expected is, and as it has to be. */
+/*
+ * A request that is sealed with the session's key, but like an expected message, is refused; the
+ * same request, sealed like an unexpected message, is accepted.
+ */
 static void a_request_has_a_requests_number(void **state)
 {
     struct hg_session *session;
@@ -127,7 +134,7 @@ static void a_request_has_a_requests_number(void **state)
     request = taken_request();
     session = handle->session;
     assert_non_null(session);
-    request->tag = 0; /* that of what is expected */
+    request->tag = 0; /* the tag in the seal of an expected message */
     hg_session_seal_expected(session, request->bytes + request->header,
                              request->size - request->header, session->id);
     inject(&pair, request);
@@ -144,7 +151,7 @@ static void a_request_has_a_requests_number(void **state)
     pair_end(&pair);
 }
 
-/* Likewise a response, by the target's keys. */
+/* Likewise for a response, sealed by the target. */
 static void a_response_has_a_responses_number(void **state)
 {
     const struct hg_core_header_response header = {.flags = HG_CORE_HEADER_HAS_SEAL,
@@ -168,7 +175,7 @@ static void a_response_has_a_responses_number(void **state)
         assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
         pair_wait_held(&pair, &pair.target, 1);
         response_make(&pair, handle, header, size, &response);
-        /* Both are about this request. */
+        /* Both ways of sealing are bound to this request's number. */
         session = pair.target.held[0]->session;
         id = session->id;
         session->id = handle->number;
@@ -255,7 +262,7 @@ static void each_byte_is_sealed(void **state)
     pair_end(&pair);
 }
 
-/* A response that was sealed for another request of the session, before the right one. */
+/* The response to another request of the session arrives before the right one. */
 static void swapped_response_is_refused(void **state)
 {
     struct message *request = NULL, *old = NULL, as;
@@ -301,7 +308,10 @@ static void swapped_response_is_refused(void **state)
     pair_end(&pair);
 }
 
-/* A request of one origin that another one sends, who has the key as well. */
+/*
+ * Another origin, which has the key as well, sends a request that was sealed in the first origin's
+ * session.
+ */
 static void a_session_is_its_origins(void **state)
 {
     struct message stolen, *own;
@@ -315,7 +325,10 @@ static void a_session_is_its_origins(void **state)
     other.addr = side_lookup(&other.origin, &pair.target);
     pair_echo(&other, 10);
     pair_echo(&pair, 10);
-    /* It does not come, and may be sent anew. */
+    /*
+     * This request is damaged on the wire, so that its number is unused and the copy that was taken
+     * may be sent again.
+     */
     is_taking = true;
     assert_int_not_equal(call_hooked(&pair, edit_request, sizeof(struct hg_core_header_request)),
                          HG_SUCCESS);
@@ -327,7 +340,7 @@ static void a_session_is_its_origins(void **state)
     inject(&other, &stolen);
     wait_refused(&other, &pair.target, before + 1);
     assert_int_equal(atomic_load(&pair.target.handled), 2);
-    /* It was as it should be but for its sender. */
+    /* The same request is accepted from the right origin. */
     inject(&pair, own);
     for (int i = 0; i < 10000 && atomic_load(&pair.target.handled) == 2; i++)
         pair_progress(&pair);
@@ -337,7 +350,7 @@ static void a_session_is_its_origins(void **state)
     pair_end(&pair);
 }
 
-/* Many contexts of many origins, to each context of a target: a session for each pair. */
+/* Contexts of many origins call one target: each pair of contexts has a session of its own. */
 static void each_pair_of_contexts_has_its_own(void **state)
 {
     struct pair pair, others[8];
@@ -354,7 +367,7 @@ static void each_pair_of_contexts_has_its_own(void **state)
     }
     for (size_t i = 0; i < 8; i++)
         pair_echo(&others[i], 10);
-    /* Another address of the same peer has the same session. */
+    /* Another address of the same peer uses the same session. */
     again = side_lookup(&others[0].origin, &pair.target);
     assert_int_equal(HG_Addr_free(others[0].origin.hg_class, others[0].addr), HG_SUCCESS);
     others[0].addr = again;
@@ -389,7 +402,7 @@ static void *call_often(void *arg)
     return (void *) failed;
 }
 
-/* Numbers are drawn, and looked at, in any order: nothing of that is refused. */
+/* Threads take numbers, and the target receives them, in any order; none is refused. */
 static void threads_share_a_session(void **state)
 {
     pthread_t threads[THREADS];
@@ -411,7 +424,7 @@ static void threads_share_a_session(void **state)
     pair_end(&pair);
 }
 
-/* The releases before sessions had tags, in version 1. */
+/* Releases without sessions sealed messages with a tag, in version 1 of the protocol. */
 static void an_older_release_is_refused(void **state)
 {
     struct message *request;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How sessions of HG are made: HELLOs and their answers, which anybody may send, one key after the
- * other, what waits for a session, and sessions that one side has forgotten.
+ * How HG's sessions are made: HELLOs, which any peer may send, and their answers; two keys, tried
+ * one after the other; RPCs that wait for a session; and sessions that one side has forgotten.
  */
 #include "session_fixture.h"
 
 #include <string.h>
 
-/* It has no magic any more: nobody answers. */
+/* Damages the magic of HELLOs, so that the target drops them. */
 static na_return_t lose_hello(struct message *message, char *bytes)
 {
     if (is_hello(message))
@@ -23,7 +23,10 @@ static void wait_taken(const struct pair *pair, int count)
     }
 }
 
-/* A HELLO that is sent back is answered by its own sender, whose key fits. */
+/*
+ * The attacker sends the origin's HELLO back to the origin, which answers with the right key. The
+ * origin must not accept its own answer.
+ */
 static void own_answer_is_refused(void **state)
 {
     struct outcome outcome = {0};
@@ -43,7 +46,7 @@ static void own_answer_is_refused(void **state)
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
     wait_taken(&pair, 1);
     hook = NULL;
-    /* First the HELLO in the target's name, and then its answer. */
+    /* First the HELLO is sent back in the target's name, then the answer. */
     for (int i = 0; i < 2; i++) {
         wait_taken(&pair, i + 1);
         assert_true(is_hello(taken[i]));
@@ -64,7 +67,7 @@ static void own_answer_is_refused(void **state)
     pair_end(&pair);
 }
 
-/* However many ask for sessions, those that are there go on, and others are made. */
+/* Any number of HELLOs neither closes the open sessions nor prevents new ones. */
 static void offers_displace_nothing(void **state)
 {
     const struct hg_sessions *sessions;
@@ -101,7 +104,10 @@ static void offers_displace_nothing(void **state)
     pair_end(&pair);
 }
 
-/* What somebody without the key is told: the same for all keys, and no seal. */
+/*
+ * The refusal of a peer without the key is the same for all keys, and has no seal: it tells nothing
+ * about the key.
+ */
 static void a_refusal_proves_nothing(void **state)
 {
     static const char *const keys[] = {KEY, "abracadabra"};
@@ -126,7 +132,7 @@ static void a_refusal_proves_nothing(void **state)
         assert_true(taken[1]->is_expected);
         assert_int_equal(taken[1]->size, taken[1]->header + sizeof(refusals[i]));
         memcpy(refusals[i], taken[1]->bytes + taken[1]->header, sizeof(refusals[i]));
-        /* The cookie is the caller's own. */
+        /* The cookie differs, because the origin chose it. */
         memset(refusals[i] + offsetof(struct hg_core_header_response, cookie), 0, 2);
         refusals[i][offsetof(struct hg_core_header_response, cookie_high)] = 0;
         (void) HG_Destroy(handle);
@@ -163,7 +169,7 @@ static void both_call_at_once(void **state)
     pair_end(&pair);
 }
 
-/* As if the target had been restarted. */
+/* The target loses its sessions, as in a restart. */
 static void target_forgets(struct pair *pair)
 {
     struct hg_sessions *sessions = &hg_rpc_context(pair->target.context)->sessions;
@@ -173,7 +179,7 @@ static void target_forgets(struct pair *pair)
     hg_sessions_init(sessions);
 }
 
-/* One RPC fails with a code that says so, and the next ones go on. */
+/* One RPC fails with HG_HOSTUNREACH, and the next ones succeed. */
 static void a_restart_costs_one_rpc(void **state)
 {
     struct pair pair;
@@ -185,7 +191,7 @@ static void a_restart_costs_one_rpc(void **state)
     assert_int_equal(call_hooked(&pair, NULL, 0), HG_HOSTUNREACH);
     assert_int_equal(atomic_load(&pair.target.handled), 1);
     pair_echo(&pair, 10);
-    /* Of the origin's: another class of the same process takes its place. */
+    /* The origin restarts: another class of the same process takes its place. */
     assert_int_equal(HG_Addr_free(pair.origin.hg_class, pair.addr), HG_SUCCESS);
     side_close(&pair.origin);
     memset(&pair.origin, 0, sizeof(pair.origin));
@@ -202,7 +208,7 @@ static na_return_t spoil_hello_ack(struct message *message, char *bytes)
     return NA_SUCCESS;
 }
 
-/* Who says that there is no session ends an RPC, and no session. */
+/* A forged refusal, saying that the target has no session, ends one RPC but not the session. */
 static void a_forged_refusal_ends_one_rpc(void **state)
 {
     const struct hg_core_header_response header = {.ret_code = HG_HOSTUNREACH,
@@ -235,7 +241,10 @@ static void a_forged_refusal_ends_one_rpc(void **state)
         side_respond_held(&pair.target, NULL);
         (void) HG_Destroy(handle);
         free(in.data);
-        /* No other session can be made: the old one is as good as it was. Then one can. */
+        /*
+         * In the first round no new session can be made, and the old one stays in use. In the
+         * second round a new session replaces it.
+         */
         hook = round == 0 ? spoil_hello_ack : NULL;
         pair_echo(&pair, 10);
         hook = NULL;
@@ -245,7 +254,7 @@ static void a_forged_refusal_ends_one_rpc(void **state)
     pair_end(&pair);
 }
 
-/* The first answer proves nothing, and no other HELLO leaves. */
+/* Spoils the HELLO_ACK, and refuses further HELLOs and requests. */
 static na_return_t spoil_and_stall(struct message *message, char *bytes)
 {
     if (!message->is_expected && hook_left-- <= 0)
@@ -255,10 +264,10 @@ static na_return_t spoil_and_stall(struct message *message, char *bytes)
 
 static void keys_rotate(void **state)
 {
-    /* Of origin and target: first and second keys. */
+    /* The first and the second key of origin and target. */
     static const struct {
         const char *origin[2], *target[2];
-        uint32_t guesses; /* HELLOs under a key that the target has not got */
+        uint32_t guesses; /* HELLOs under a key that the target does not have */
     } steps[] = {
         {{"old", NULL}, {"old", "new"}, 0},  {{"old", "new"}, {"new", "old"}, 0},
         {{"new", "old"}, {"old", "new"}, 0}, {{"new", "old"}, {"new", NULL}, 0},
@@ -281,10 +290,10 @@ static void keys_rotate(void **state)
         sessions = &hg_rpc_context(pair.target.context)->sessions;
         assert_int_equal(sessions->offers.count, steps[i].guesses);
         assert_int_equal(refused(&pair.origin), steps[i].guesses);
-        /* Another session begins with the key that was good. */
+        /* The next session begins with the key that worked before. */
         target_forgets(&pair);
         assert_int_equal(call_hooked(&pair, NULL, 0), HG_HOSTUNREACH);
-        assert_int_equal(refused(&pair.origin), steps[i].guesses + 1); /* what has no seal */
+        assert_int_equal(refused(&pair.origin), steps[i].guesses + 1); /* the refusal has no seal */
         pair_echo(&pair, 10);
         assert_int_equal(sessions->offers.count, 0);
         assert_int_equal(refused(&pair.origin), steps[i].guesses + 1);
@@ -292,7 +301,7 @@ static void keys_rotate(void **state)
     }
 }
 
-/* As if ten seconds had passed. */
+/* Make all offers ten seconds older. */
 static void offers_age(struct hg_rpc_context *context)
 {
     struct hg_session *offer = context->sessions.offers.first;
@@ -317,7 +326,10 @@ static int keep_counters(FILE *stream, const char *format, ...)
     return 0;
 }
 
-/* No HELLO comes after a guess: who reads the counters sees it, also where the context has gone. */
+/*
+ * A wrong key is counted when the counters are read, even if no other HELLO arrives and the context
+ * is destroyed.
+ */
 static void a_guess_is_counted_without_another_hello(void **state)
 {
     const struct hg_sessions *sessions;
@@ -348,7 +360,7 @@ static void a_guess_is_counted_without_another_hello(void **state)
     assert_non_null(strstr(counters_line, ", key 2;"));
 }
 
-/* Each HELLO has one share, of one key, and there is one for each key. */
+/* A HELLO proves one key, so that an origin with two wrong keys sends one HELLO for each. */
 static void a_third_key_is_one_guess_for_each(void **state)
 {
     const struct hg_sessions *sessions;
@@ -389,7 +401,10 @@ static void a_third_key_is_one_guess_for_each(void **state)
     pair_end(&pair);
 }
 
-/* The HELLO under the second key finds no room, and what waits for it is cancelled. */
+/*
+ * The HELLO under the second key is not sent, because the transport is full, and the RPC that waits
+ * for the session is cancelled.
+ */
 static void an_attempt_that_is_left_tries_both_keys_anew(void **state)
 {
     struct outcome outcome = {0};
@@ -415,7 +430,10 @@ static void an_attempt_that_is_left_tries_both_keys_anew(void **state)
     pair_wait_for(&pair, &outcome.count, 1);
     assert_int_equal(outcome.ret, HG_CANCELED);
     hook = NULL;
-    /* It begins with the second key, which the target has not got, and turns to the first. */
+    /*
+     * The next attempt begins with the second key, which the target does not have, and then tries
+     * the first.
+     */
     assert_int_equal(pair_call(&pair, handle, &in), HG_SUCCESS);
     assert_int_equal(refused(&pair.origin), 2);
     (void) HG_Destroy(handle);
@@ -423,7 +441,7 @@ static void an_attempt_that_is_left_tries_both_keys_anew(void **state)
     pair_end(&pair);
 }
 
-/* The target does nothing: what waits for a session ends all the same. */
+/* The target makes no progress, but RPCs that wait for a session end by cancel and deadline. */
 static void waiting_ends_by_cancel_and_deadline(void **state)
 {
     struct outcome outcomes[2] = {{0}, {0}};
@@ -445,7 +463,7 @@ static void waiting_ends_by_cancel_and_deadline(void **state)
         side_progress(&pair.origin);
     assert_int_equal(outcomes[0].ret, HG_CANCELED);
     assert_int_equal(outcomes[1].ret, HG_TIMEOUT);
-    /* The session is made for those that come later. */
+    /* The session is made nevertheless, and later RPCs use it. */
     for (int i = 0; i < 2; i++) {
         (void) HG_Set_deadline(handles[i], 0);
         assert_int_equal(pair_call(&pair, handles[i], &in), HG_SUCCESS);
@@ -456,7 +474,7 @@ static void waiting_ends_by_cancel_and_deadline(void **state)
     pair_end(&pair);
 }
 
-/* Nobody answers, and nobody waits any more: contexts can be destroyed. */
+/* The HELLO is in flight, but no RPC waits for its answer: the contexts can be destroyed. */
 static void a_hello_on_its_way_keeps_no_context(void **state)
 {
     struct outcome outcome = {0};
@@ -483,7 +501,7 @@ static na_return_t no_room(struct message *message, char *bytes)
     return hook_left-- > 0 ? NA_AGAIN : NA_SUCCESS;
 }
 
-/* Neither a HELLO, nor what waits for it, nor its answer is lost when the transport is full. */
+/* HELLOs, their answers and the RPCs that wait for a session survive a transport that is full. */
 static void waiting_survives_a_full_transport(void **state)
 {
     struct outcome outcomes[4] = {{0}, {0}, {0}, {0}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sessions of HG with peers that are lost.
+ * HG's sessions with peers that are lost.
  */
 #include "session_fixture.h"
 
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* As if so much time had passed since a notice. */
+/* Make the loss of all lost peers older than HG_LOST_NS. */
 static void lost_age(struct hg_sessions *sessions)
 {
     for (struct hg_session *session = sessions->lost.first; session != NULL;
@@ -17,7 +17,7 @@ static void lost_age(struct hg_sessions *sessions)
         session->lost_ns -= HG_LOST_NS + 1;
 }
 
-/* The session of a lost peer goes some time later, and what was sealed by it is refused. */
+/* The session of a lost peer is dropped some time later, and messages sealed in it are refused. */
 static void a_lost_peers_session_is_dropped(void **state)
 {
     struct pair pair, other = {0};
@@ -34,7 +34,7 @@ static void a_lost_peers_session_is_dropped(void **state)
     hg_sessions_lose(pair.target.context, HG_PATH_MAIN, sessions->open.first->na_addr);
     assert_int_equal(sessions->open.count, 0);
     assert_int_equal(sessions->lost.count, 1);
-    /* A replay is none, and makes it no peer that lives; a request does. */
+    /* A replayed request is refused and does not show that the peer lives; a new request does. */
     inject(&pair, request);
     wait_refused(&pair, &pair.target, 1);
     assert_int_equal(sessions->lost.count, 1);
@@ -60,7 +60,7 @@ static void a_lost_peers_session_is_dropped(void **state)
     pair_end(&pair);
 }
 
-/* The notice is told before the last request of the peer is read: that counts. */
+/* The peer is reported lost before its last request is received. The request is still accepted. */
 static void what_a_lost_peer_sent_last_is_taken(void **state)
 {
     const struct hg_session *session;
@@ -92,7 +92,7 @@ static void what_a_lost_peer_sent_last_is_taken(void **state)
     side_close(&pair.target);
 }
 
-/* A process that calls the target once, and does nothing more until it is killed. */
+/* A child process that calls the target once and then waits to be killed. */
 static void child_call(int fd)
 {
     struct outcome outcome = {0};
@@ -143,7 +143,10 @@ static void wait_count(const struct side *side, const uint32_t *count, uint32_t 
     }
 }
 
-/* Before the program has a callback of its own, with it, and after it. */
+/*
+ * The first peer is lost before the program sets its peer-lost callback, the second one while it is
+ * set, and the third one after it was removed.
+ */
 static void killed_peers_leave_no_sessions(void **state)
 {
     struct hg_sessions *sessions;
@@ -173,7 +176,8 @@ static void killed_peers_leave_no_sessions(void **state)
                              HG_SUCCESS);
         child_tell(&target, fds[i][1]);
         wait_count(&target, &sessions->open.count, 1);
-        assert_int_equal(sessions->lost.count, 0); /* the HELLO has dropped the last one */
+        /* the HELLO has dropped the session of the previous child */
+        assert_int_equal(sessions->lost.count, 0);
         assert_int_equal(kill(children[i], SIGKILL), 0);
         assert_int_equal(waitpid(children[i], NULL, 0), children[i]);
         wait_count(&target, &sessions->open.count, 0);

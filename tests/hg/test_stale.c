@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is left of RPCs that are over - late responses, acknowledgements, given-up words - means
- * nothing for those that follow, be it in a new context at the same address.
+ * Late responses, acknowledgements and ABANDON messages of RPCs that are over do not affect later
+ * RPCs, even those of a new context at the same address.
  */
 #include "hg_words.h"
 
 #include <stdlib.h>
 
-/* A forward of a small blob to RPC_HOLD, when it has arrived. */
+/* Forward a small blob to RPC_HOLD and wait until the target has the request. */
 static hg_handle_t forward_held(struct pair *pair, struct outcome *outcome, uint8_t seed)
 {
     int held = pair->target.held_count + 1;
@@ -21,7 +21,7 @@ static hg_handle_t forward_held(struct pair *pair, struct outcome *outcome, uint
     return handle;
 }
 
-/* The first of an origin: it arrives, and is cancelled. */
+/* The first RPC of an origin: the request arrives, and the origin cancels. */
 static void forward_and_cancel(struct pair *pair)
 {
     uint32_t words = words_kept(pair);
@@ -46,7 +46,7 @@ static hg_return_t respond(hg_handle_t handle, struct outcome *outcome, uint32_t
     return ret;
 }
 
-/* Until the origin has dropped so many responses that nobody waits for. */
+/* Progress until the origin has dropped `count` late responses. */
 static void wait_late(const struct pair *pair, uint64_t count)
 {
     uint64_t end = now_ms() + WAIT_MS;
@@ -65,7 +65,7 @@ static void output_check(hg_handle_t handle, uint32_t size, uint8_t seed)
     assert_int_equal(HG_Free_output(handle, &out), HG_SUCCESS);
 }
 
-/* The target holds the request of an origin that is gone, and of the one that has its place. */
+/* The target holds a request of the old origin and one of the new origin at the same address. */
 static void answer_old_then_new(struct pair *pair)
 {
     struct outcome outcome = {0}, responds = {0};
@@ -129,7 +129,7 @@ static void new_class_over_one_na_class_gets_no_answer_to_the_old_one(void **sta
     assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
 }
 
-/* The notification that the old one was abandoned is still there. */
+/* The target still remembers that the old context's RPC was abandoned. */
 static void new_context_gets_its_large_response(void **state)
 {
     struct outcome outcome = {0}, responded = {0};
@@ -156,7 +156,10 @@ static void new_context_gets_its_large_response(void **state)
     pair_close(&pair);
 }
 
-/* However a target came to believe it, an origin that waits is told. */
+/*
+ * The target believes by mistake that the RPC was abandoned. It then tells the origin, which still
+ * waits.
+ */
 static void rpc_that_its_target_believes_given_up_ends(void **state)
 {
     struct pair *pair = *state;
@@ -177,7 +180,7 @@ static void rpc_that_its_target_believes_given_up_ends(void **state)
     pair_echo(pair, pair_large(pair));
 }
 
-/* Keep the origin from sending ABANDON, or let it. */
+/* Prevent the origin from sending ABANDON, or allow it again. */
 static void hold_back_words(struct pair *pair, bool is_held_back)
 {
     struct hg_controls *controls = &hg_rpc_context(pair->origin.context)->controls;
@@ -187,7 +190,10 @@ static void hold_back_words(struct pair *pair, bool is_held_back)
     (void) pthread_mutex_unlock(&controls->lock);
 }
 
-/* So many RPCs were cancelled since that the tag of the last one is not known any more. */
+/*
+ * Make the handle's next tag equal to the last one, as after so many cancelled RPCs that the stale
+ * tag was forgotten.
+ */
 static void come_to_the_same_tag(hg_handle_t handle)
 {
     free(handle->stale);
@@ -195,7 +201,10 @@ static void come_to_the_same_tag(hg_handle_t handle)
     handle->generation += (1u << hg_handle_tags(handle)->generation_bits) - 1;
 }
 
-/* Two responses wait to be fetched whose tags are one: the older one's receive gets the word. */
+/*
+ * Two responses with the same tag wait to be fetched. The acknowledgement of the second one arrives
+ * in the receive that was posted for the first.
+ */
 static void acknowledgement_ends_the_response_that_it_is_of(void **state)
 {
     struct pair *pair = *state;
@@ -235,7 +244,10 @@ static void acknowledgement_ends_the_response_that_it_is_of(void **state)
     assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
 }
 
-/* It is told apart by the cookie, also if it is of another RPC. */
+/*
+ * The cookie tells the late response from the right one, also if the new request is for another
+ * RPC.
+ */
 static void late_response_with_the_same_tag_is_dropped(void **state)
 {
     struct pair *pair = *state;
@@ -257,7 +269,7 @@ static void late_response_with_the_same_tag_is_dropped(void **state)
         free(in.data);
         if (!other)
             pair_wait_held(pair, &pair->target, 2);
-        /* The target sends the old response before it looks at another request. */
+        /* The target sends the old response before it receives the new request. */
         assert_int_equal(respond(held[0], &responds, 16, 111), HG_SUCCESS);
         wait_late(pair, late + 1);
         assert_int_equal(outcome.count, 1);
@@ -274,7 +286,9 @@ static void late_response_with_the_same_tag_is_dropped(void **state)
     }
 }
 
-/* The handle would have come to the same tag again, and both answers arrive together. */
+/*
+ * The handle would use the same tag again, but skips it as stale; both responses arrive together.
+ */
 static void answer_of_old_does_not_take_the_place_of_the_right_one(void **state)
 {
     struct pair *pair = *state;
@@ -305,7 +319,7 @@ static void answer_of_old_does_not_take_the_place_of_the_right_one(void **state)
     assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
 }
 
-/* However many are cancelled, there is a tag for the next one. */
+/* The stale tags never take more than half of a handle's tags, however many RPCs are cancelled. */
 static void tags_do_not_run_out(void **state)
 {
     struct pair *pair = *state;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The life of a handle: the tables are those that docs/architecture.md shows, and they are kept. */
+/*
+ * The states of a handle: the code has the tables that docs/architecture.md shows, and handles
+ * follow them.
+ */
 #include "hg/handle.h"
 
 #include <setjmp.h>
@@ -39,7 +42,7 @@ static unsigned int find(const char *const *names, unsigned int count, const cha
     return 0;
 }
 
-/* Reads the rows behind a heading. */
+/* Reads the rows below a table's heading. */
 static void table_read(const char *heading, uint8_t table[HG_HANDLE_STATES][HG_EVENTS])
 {
     char line[512], state[32], event[32], next[32];

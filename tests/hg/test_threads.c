@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many threads on one context: each makes progress, triggers and forwards, also with handles that
- * come and go, and some cancel.
+ * Many threads share a context: each makes progress, triggers and forwards; handles are created and
+ * destroyed, and some RPCs are cancelled.
  */
 #include "hg_fixture.h"
 
@@ -179,7 +179,7 @@ static void *progress_only(void *arg)
     return NULL;
 }
 
-/* One thread progresses, another triggers: nothing gets lost between them. */
+/* One thread makes progress and another one triggers; no completion is lost between them. */
 static void progress_and_trigger_on_different_threads(void **state)
 {
     struct pair pair = {0};
@@ -204,7 +204,10 @@ static void progress_and_trigger_on_different_threads(void **state)
         while (atomic_load(&outcome.count) == 0)
             (void) nanosleep(&nap, NULL);
         assert_int_equal(outcome.ret, HG_SUCCESS);
-        /* The callback runs before the handle is idle for good: wait for its reference. */
+        /*
+         * The callback runs before the RPC drops its reference; the handle may be used again after
+         * that.
+         */
         while (HG_Ref_get(handle) > 1)
             (void) nanosleep(&nap, NULL);
     }
@@ -229,7 +232,10 @@ static void *sleep_in_progress(void *arg)
     return NULL;
 }
 
-/* A poll by another thread ends the transport's promise to wake, which the sleeper relies on. */
+/*
+ * A thread may sleep because the transport promised to wake it. A poll by another thread ends that
+ * promise, and the sleeper has to wake nevertheless.
+ */
 static void a_poll_by_another_thread_leaves_a_sleeper_wakeable(void **state)
 {
     struct pair pair = {0};
@@ -253,7 +259,8 @@ static void a_poll_by_another_thread_leaves_a_sleeper_wakeable(void **state)
         (void) HG_Progress(pair.target.context, 0);
         assert_int_equal(HG_Forward(handle, outcome_set, &outcome, NULL), HG_SUCCESS);
         for (waited_ms = 0; waited_ms < 5000 && !atomic_load(&sleeper.is_back); waited_ms += 50) {
-            (void) HG_Progress(pair.origin.context, 0); /* its fabric may take the request later */
+            /* the transport may send the request later */
+            (void) HG_Progress(pair.origin.context, 0);
             (void) nanosleep(&nap, NULL);
         }
         assert_true(atomic_load(&sleeper.is_back));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The timer wheel, against a plain list: what is due, when to look again, removing and moving
- * forward.
+ * The timer wheel, compared with a plain list: which timers are due, when to check again, removing
+ * timers and moving them forward.
  */
 #include "engine/timer.h"
 
@@ -16,7 +16,7 @@
 #define TIMER_COUNT 400
 
 struct model {
-    struct hg_timer timer; /* first: what is due is found by it */
+    struct hg_timer timer; /* first, so that a due timer can be cast to its model */
     uint64_t at_ns;
     bool is_armed;
 };
@@ -31,13 +31,13 @@ static uint64_t draw(uint64_t below)
     return seed % below;
 }
 
-/* Distances of all magnitudes, up to 2^32 ms. */
+/* Distances of all magnitudes, up to 2^52 ns. */
 static uint64_t draw_distance(void)
 {
     return draw(UINT64_C(1) << (1 + draw(52)));
 }
 
-/* Turn to a time: exactly those are due that should be. Returns how many. */
+/* Advance to `now` and check that the right timers are due; returns how many are. */
 static int advance(struct hg_timers *timers, struct model *models, uint64_t now)
 {
     struct hg_timer *due = hg_timers_advance(timers, now);
@@ -56,7 +56,7 @@ static int advance(struct hg_timers *timers, struct model *models, uint64_t now)
     return count;
 }
 
-/* The next look is not later than the first timer, and there is none without timers. */
+/* next_ns is not later than the first timer, and HG_TIMER_NEVER without timers. */
 static void check_next(const struct hg_timers *timers, const struct model *models)
 {
     uint64_t first = HG_TIMER_NEVER;
@@ -100,7 +100,7 @@ static void wheel_agrees_with_a_list(void **state)
         check_next(&timers, models);
         if (draw(3) == 0)
             now += draw_distance() / 16;
-        /* As a sleeper does: to exactly when it is to look again. */
+        /* Advance exactly to next_ns, as a thread does that sleeps until then. */
         else if (draw(5) == 0 && atomic_load(&timers.next_ns) != HG_TIMER_NEVER &&
                  atomic_load(&timers.next_ns) > now)
             now = atomic_load(&timers.next_ns);

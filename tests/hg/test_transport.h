@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which transport a run of the tests is over: the one that the environment variable
- * AMALGAM_TEST_INIT names, "na+sm" without it. In one without "://" a colon stands for a semicolon
- * (layered providers), which lists of the build system cannot hold. Tests promise the same over
- * every transport; what the nature of one rules out is left out with the reason.
+ * The transport that a run of the tests uses: the value of the environment variable
+ * AMALGAM_TEST_INIT, by default "na+sm". In a value without "://" a colon stands for a semicolon
+ * (layered providers), because lists of the build system cannot contain semicolons. Each test makes
+ * the same demands on every transport; where the nature of a transport rules a demand out, the test
+ * is skipped with a reason.
  */
 #ifndef TESTS_HG_TEST_TRANSPORT_H
 #define TESTS_HG_TEST_TRANSPORT_H
@@ -34,7 +35,6 @@ static inline const char *test_init_string(void)
     return layered;
 }
 
-/* Shared memory, or the plugin of the tests that loops messages back in the process. */
 static inline bool test_is_sm(void)
 {
     return strncmp(test_init_string(), "na+sm", 5) == 0 || strcmp(test_init_string(), "sm") == 0;
@@ -45,14 +45,13 @@ static inline bool test_is_loop(void)
     return strncmp(test_init_string(), "loop", 4) == 0;
 }
 
-/* Leaves the test out, and says why. */
+/* Skip the test and print the reason. */
 static inline void test_skip(const char *why)
 {
     print_message("skipped: %s: %s\n", test_init_string(), why);
     skip();
 }
 
-/* A class over the transport. */
 static inline hg_class_t *test_class_open(uint8_t listen, const struct hg_init_info *info)
 {
     hg_class_t *hg_class = HG_Init_opt2(test_init_string(), listen, HG_VERSION(2, 4), info);

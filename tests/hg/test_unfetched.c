@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Large responses that nobody fetches: whether their origin says so or not, the target's handles,
- * blocks and descriptors come back.
+ * Large responses that no origin fetches: the target gets its handles, blocks and descriptors back,
+ * with and without an ABANDON message.
  */
 #include "hg_words.h"
 
-/* How many there are; AMALGAM_TEST_COUNT says otherwise. */
+/* Responses of each test; AMALGAM_TEST_COUNT overrides the number. */
 #define COUNT   (test_is_sm() ? 2000 : 640)
 #define AT_ONCE 32
 
-/* The linker puts this in front of NA: the notification that an RPC was abandoned is lost. */
+/* The linker wraps this function of NA: while `is_mute` is set, ABANDON messages are lost. */
 static bool is_mute;
 
 na_return_t __real_NA_Msg_send_unexpected(na_class_t *, na_context_t *, na_cb_t, void *,
@@ -37,7 +37,7 @@ static int wanted_count(void)
     return count != NULL ? atoi(count) : COUNT;
 }
 
-/* What a target has of each kind. */
+/* The target's resources that the test counts. */
 struct resources {
     uint32_t handles_made;
     uint32_t handles_used;
@@ -58,7 +58,7 @@ static struct resources resources_of(const struct side *side)
     return resources;
 }
 
-/* Nothing of what was taken back is left. */
+/* All handles are back, and no response waits to be fetched. */
 static bool is_settled(const struct side *side, uint32_t used)
 {
     return resources_of(side).handles_used == used &&
@@ -66,8 +66,9 @@ static bool is_settled(const struct side *side, uint32_t used)
 }
 
 /*
- * Forward some, take back all, and let the target respond to them: before it can know, as its
- * handlers do where requests arrive without their origin's progress, or else after it.
+ * Forward AT_ONCE RPCs and cancel them all. Over shared memory the handlers respond before the
+ * cancel. Elsewhere a request may need its origin's progress to arrive, so that the target responds
+ * after the cancel.
  */
 static void give_up_some(struct pair *pair, hg_handle_t *handles, bool mute)
 {
@@ -135,14 +136,17 @@ static void given_up_responses_leave_nothing_behind(void **state)
     run(false, HG_OVERFLOW_TIMEOUT_DEFAULT, wanted_count());
 }
 
-/* The origin does not say it: the response ends when it was waited for long enough. */
+/* The target gets no ABANDON: the response ends by the overflow time-out. */
 static void unfetched_responses_leave_nothing_behind(void **state)
 {
     (void) state;
     run(true, 5, wanted_count() / 10);
 }
 
-/* What the block held before is of other RPCs, and none of this origin's business. */
+/*
+ * The block is larger than the response, and the rest of it holds bytes of other RPCs, which the
+ * origin must not be able to read.
+ */
 static void origin_is_told_of_its_response_only(void **state)
 {
     struct pair pair = {0};
@@ -173,7 +177,7 @@ static void origin_is_told_of_its_response_only(void **state)
     pair_close(&pair);
 }
 
-/* Handlers that take their time: origins abandon the RPCs long before the responses. */
+/* Handlers that respond late: the origins abandon the RPCs long before the responses. */
 enum {
     RPC_LATER = 60,
     LATER_MAX = 300
@@ -202,7 +206,7 @@ static void give_up_later(struct pair *pair, int count)
         assert_int_equal(HG_Forward(handles[i], outcome_set, &outcome, &size), HG_SUCCESS);
         pair_wait_for(pair, &later_count, i + 1);
     }
-    /* One after the other, for only some words are on their way at once. */
+    /* One after the other, because only a few ABANDON messages may be in flight at once. */
     for (int i = 0; i < count; i++) {
         assert_int_equal(HG_Cancel(handles[i]), HG_SUCCESS);
         pair_wait_for(pair, &outcome.count, i + 1);
@@ -211,7 +215,7 @@ static void give_up_later(struct pair *pair, int count)
     }
 }
 
-/* None of their responses is exposed, and none waits for its time-out. */
+/* The target exposes none of these responses, and none waits for the overflow time-out. */
 static void all_that_were_given_up_are_remembered(void **state)
 {
     struct pair pair = {0};

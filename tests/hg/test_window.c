@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers of a session: each counts once, in whatever order. */
+/* The numbers of a session's messages: each is accepted once, in any order. */
 
 #include "hg/window.h"
 
@@ -23,11 +23,11 @@ static void each_counts_once(void **state)
         assert_false(hg_window_take(&window, i));
     }
     assert_false(hg_window_take(&window, 1));
-    assert_null(window.words); /* all came in order: it did not grow */
+    assert_null(window.words); /* the numbers came in order, so that the window did not grow */
     hg_window_fini(&window);
 }
 
-/* Shuffled within blocks that are larger than the smallest window. */
+/* The numbers are shuffled within blocks that are larger than the smallest window. */
 static void order_does_not_count(void **state)
 {
     const uint64_t block = 3000;
@@ -43,7 +43,7 @@ static void order_does_not_count(void **state)
     hg_window_fini(&window);
 }
 
-/* One that is late is taken as long as it is known not to have come. */
+/* A late number is accepted while the window still covers it. */
 static void late_ones_are_awaited(void **state)
 {
     struct hg_window window = {0};
@@ -54,7 +54,7 @@ static void late_ones_are_awaited(void **state)
     assert_true(hg_window_take(&window, 1));
     assert_false(hg_window_take(&window, 1));
     assert_int_equal(window.word_count, HG_WINDOW_WORDS_MAX);
-    /* Beyond that nothing is known of it. */
+    /* A number older than the window is refused, because it may have been received before. */
     assert_true(hg_window_take(&window, 3 * MOST));
     assert_false(hg_window_take(&window, 2 * MOST));
     assert_true(hg_window_take(&window, 2 * MOST + 1));
@@ -62,7 +62,7 @@ static void late_ones_are_awaited(void **state)
     hg_window_fini(&window);
 }
 
-/* However far a member jumps, it makes us hold no more than the largest window. */
+/* However far the numbers jump, the window does not grow beyond its largest size. */
 static void jumps_are_bounded(void **state)
 {
     struct hg_window window = {0};
