@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Descriptors as they travel: alone and as RPC arguments, damaged, cut off and forged.
+ * Serialized descriptors: by themselves and as RPC arguments, damaged, truncated and forged.
  */
 #include "bulk_fixture.h"
 
@@ -24,7 +24,7 @@ static void wire_make(struct wire *wire, hg_bulk_t bulk, unsigned long flags)
     assert_int_equal(HG_Bulk_serialize(wire->bytes, wire->size, flags, bulk), HG_SUCCESS);
 }
 
-/* Makes a forged descriptor look sound. */
+/* Recompute the checksum of a forged descriptor. */
 static void wire_sign(struct wire *wire)
 {
     uint8_t *pos = wire->bytes + HG_BULK_WIRE_CHECKSUM_AT;
@@ -32,7 +32,9 @@ static void wire_sign(struct wire *wire)
     hg_bulk_wire_put(&pos, hg_bulk_wire_checksum(wire->bytes, (size_t) wire->size), 4);
 }
 
-/* From a block of just that size, so that a read past it is noticed. */
+/*
+ * Deserialize from a block of exactly `size` bytes, so that a sanitizer sees a read past its end.
+ */
 static hg_return_t wire_read(const struct wire *wire, hg_size_t size, hg_class_t *hg_class)
 {
     unsigned char *copy = malloc(size > 0 ? (size_t) size : 1);
@@ -49,7 +51,7 @@ static hg_return_t wire_read(const struct wire *wire, hg_size_t size, hg_class_t
     return ret;
 }
 
-/* The kinds of descriptors there are. */
+/* All kinds of descriptors. */
 struct kind {
     uint32_t count;
     uint8_t flags;
@@ -111,7 +113,7 @@ static void cut_off_descriptors_are_refused(void **state)
         wire_make(&wire, memory.bulk, kinds[i].options);
         for (hg_size_t size = 0; size < wire.size; size++)
             assert_int_equal(wire_read(&wire, size, pair->target.hg_class), HG_OVERFLOW);
-        /* More than it takes is the caller's business. */
+        /* Further bytes behind the descriptor are ignored. */
         assert_int_equal(wire_read(&wire, wire.size + 5, pair->target.hg_class), HG_SUCCESS);
         assert_int_equal(
             HG_Bulk_serialize(wire.bytes, wire.size - 1, kinds[i].options, memory.bulk),
@@ -120,7 +122,7 @@ static void cut_off_descriptors_are_refused(void **state)
     }
 }
 
-/* Numbers at places of the header, each of which contradicts the rest. */
+/* Values for fields of the header, each of which contradicts the rest of the descriptor. */
 static const struct {
     unsigned int at;
     unsigned int bytes;
@@ -154,14 +156,17 @@ static void forged_numbers_with_a_good_checksum_are_refused(void **state)
     memory_free(&memory);
 }
 
-/* A descriptor of one region, changed, with a good checksum. */
+/* Deserialize a descriptor of one region that was changed, with a valid checksum. */
 static hg_return_t forged_read(const struct pair *pair, struct wire *wire)
 {
     wire_sign(wire);
     return wire_read(wire, wire->size, pair->target.hg_class);
 }
 
-/* What is there is said once more by the header: a count is not believed, not even to make room. */
+/*
+ * A count or size in the header has to agree with the bytes that follow, and no memory is allocated
+ * for it before that is checked.
+ */
 static void counts_and_sizes_are_held_against_the_bytes(void **state)
 {
     struct pair *pair = *state;
@@ -187,7 +192,7 @@ static void counts_and_sizes_are_held_against_the_bytes(void **state)
     memory_free(&memory);
 }
 
-/* Two regions whose lengths add up to the right sum only because that wraps. */
+/* The lengths of the two regions have the right sum only because the sum wraps. */
 static void lengths_that_wrap_are_refused(void **state)
 {
     static const uint64_t firsts[] = {UINT64_MAX, UINT64_MAX - 5, UINT64_C(1) << 63, 41, 40};
@@ -217,7 +222,7 @@ static void lengths_that_wrap_are_refused(void **state)
     memory_free(&memory);
 }
 
-/* An address that says that it is a string has its end at its end. */
+/* An address in string form has to end with its only zero byte. */
 static void addresses_that_are_no_strings_are_refused(void **state)
 {
     struct pair *pair = *state;
@@ -257,7 +262,7 @@ static void random_forgeries_do_no_harm(void **state)
             wire_make(&wire, memory.bulk, kinds[i].options);
             for (int change = 0; change < 1 + round % 4; change++) {
                 seed = seed * 1103515245u + 12345u;
-                /* The regions behind the header are as interesting as the header. */
+                /* Bytes of the header and of the regions behind it are changed. */
                 wire.bytes[(seed >> 8) % wire.size] = (unsigned char) (seed >> 20);
             }
             wire_sign(&wire);
@@ -296,7 +301,10 @@ static void eager_data_are_read_without_the_origin(void **state)
     memory_free(&local);
 }
 
-/* A descriptor of ours that comes back larger than we made it has nothing to do with our memory. */
+/*
+ * A descriptor of our own comes back with larger sizes: no bytes beyond the described memory may be
+ * copied.
+ */
 static void own_descriptor_that_has_grown_is_not_copied_from(void **state)
 {
     static const hg_size_t sizes[1] = {40}, more[1] = {4000};
@@ -333,7 +341,7 @@ static void own_descriptor_that_has_grown_is_not_copied_from(void **state)
     memory_free(&small);
 }
 
-/* A descriptor that names another one of this process has no part in it. */
+/* A descriptor with another descriptor's name gives no access to that descriptor's memory. */
 static void forged_name_gives_no_access(void **state)
 {
     static const unsigned long options[2] = {HG_BULK_EAGER, 0};
@@ -371,13 +379,16 @@ static void forged_name_gives_no_access(void **state)
     }
 }
 
-/* Where a name is, and how long. */
+/* Position and size of the name in a descriptor. */
 enum {
     NAME_AT = 32,
     NAME_SIZE = 16
 };
 
-/* Nothing in the name of one descriptor tells that of the next one, nor of which process it is. */
+/*
+ * The names of descriptors are random: no name tells anything about the next one, or about the
+ * process.
+ */
 static void names_tell_nothing_of_each_other(void **state)
 {
     static const hg_size_t sizes[1] = {40};
@@ -395,7 +406,7 @@ static void names_tell_nothing_of_each_other(void **state)
         halves[2 * i + 1] = hg_bulk_wire_get(&pos, 8);
         memory_free(&memory);
     }
-    /* Chance makes one of these fail in 2^28 runs. */
+    /* By chance, this test fails once in 2^28 runs. */
     for (int i = 0; i < 200; i++) {
         assert_true(halves[i] > UINT64_C(1) << 20);
         for (int j = 0; j < i; j++) {
@@ -407,7 +418,7 @@ static void names_tell_nothing_of_each_other(void **state)
     }
 }
 
-/* A transfer of a descriptor that carries its address, at the process that it says it is of. */
+/* A transfer of a bound descriptor, to the address that it contains. */
 static hg_return_t bound_transfer(struct pair *pair, hg_bulk_op_t op, hg_bulk_t origin,
                                   hg_bulk_t local, hg_size_t size)
 {
@@ -422,13 +433,13 @@ static hg_return_t bound_transfer(struct pair *pair, hg_bulk_op_t op, hg_bulk_t 
     return outcome.ret;
 }
 
-/* What somebody may alter in a descriptor of which the target gave them the name. */
+/* What a peer may alter in a descriptor that it received from the target. */
 enum forgery {
     FORGED_REGIONS, /* the forger's own memory handle */
     FORGED_RIGHTS,
     FORGED_SEGMENTS,
     FORGED_CONTEXT,
-    FORGED_HANDLE, /* one bit of the memory handle, its last */
+    FORGED_HANDLE, /* the last bit of the memory handle */
     FORGERIES
 };
 
@@ -457,7 +468,10 @@ static void wire_forge(struct wire *wire, const struct wire *own, enum forgery f
     wire_sign(wire);
 }
 
-/* Memory that the target has registered, and with it nobody else's descriptor. */
+/*
+ * An altered descriptor of memory that the target has registered gives access neither to that
+ * memory nor to other memory.
+ */
 static void altered_descriptor_does_not_reach_what_it_names(void **state)
 {
     static const hg_size_t sizes[1] = {4000};
@@ -497,7 +511,10 @@ static void altered_descriptor_does_not_reach_what_it_names(void **state)
     }
 }
 
-/* The forger has no name, only an address that is the target's and a memory handle of its own. */
+/*
+ * The forged descriptor has the target's address and a memory handle of the forger, but no valid
+ * name.
+ */
 static void strangers_descriptor_with_our_address_moves_nothing(void **state)
 {
     static const hg_size_t sizes[1] = {4000};
@@ -524,7 +541,7 @@ static void strangers_descriptor_with_our_address_moves_nothing(void **state)
     memory_free(&secret);
 }
 
-/* In each form that it may have, also if it was bound after it was serialized. */
+/* Each form of the descriptor is recognized, also if it is bound after it was serialized. */
 static void own_descriptor_that_comes_back_is_recognized(void **state)
 {
     static const hg_size_t sizes[3] = {40, 7, 13};
@@ -713,7 +730,7 @@ int main(void)
         cmocka_unit_test(bad_arguments_are_refused),
     };
 
-    /* Thousands of lines about what is refused. */
+    /* The tests would log thousands of refused descriptors. */
     HG_Set_log_level("none");
     return cmocka_run_group_tests(tests, pair_open, pair_close);
 }

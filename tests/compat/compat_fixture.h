@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An origin and a target in one process, for tests of what Mercury's API promises. This folder uses
- * the public API alone, so that the same sources can be compiled against Mercury itself; compile
- * each test with compat_fixture.c and the folder `tests` as include path.
+ * An origin and a target in one process, for tests of behaviour that Mercury's API promises. This
+ * folder uses the public API alone, so that the same sources can be compiled against Mercury
+ * itself: compile each test with compat_fixture.c and with the folder `tests` as include path.
  */
 #ifndef TESTS_COMPAT_FIXTURE_H
 #define TESTS_COMPAT_FIXTURE_H
@@ -26,7 +26,7 @@
 /* RPCs that both sides have; the handler of the first two is compat.handler. */
 enum {
     RPC_CALL = 11,   /* a number and a string; responds with a number */
-    RPC_ONEWAY = 12, /* the same without a response */
+    RPC_ONEWAY = 12, /* the same input, without a response */
     RPC_UNKNOWN = 13 /* registered at the origin only */
 };
 
@@ -50,15 +50,15 @@ struct side {
 struct compat {
     struct side origin;
     struct side target;
-    hg_addr_t addr; /* the target, as the origin sees it */
+    hg_addr_t addr; /* of the target, as an address of the origin's class */
     hg_return_t (*handler)(struct compat *compat, hg_handle_t handle);
     hg_handle_t kept;    /* for a handler that leaves the handle to the test */
     int handled;         /* handlers that ran */
     int forwarded;       /* forward callbacks that ran */
     int responded;       /* respond callbacks that ran */
-    int other;           /* for callbacks of the tests themselves */
+    int other;           /* for callbacks of single tests */
     hg_return_t ret;     /* of the last forward callback */
-    int32_t refs;        /* references when it ran */
+    int32_t refs;        /* references when that callback ran */
     int32_t sent_refs;   /* references when the last respond callback ran */
     int32_t number;      /* of the last output, -1 if there was none */
     bool destroy_handle; /* whether the forward callback destroys its handle */
@@ -68,7 +68,7 @@ struct compat {
 int compat_setup(void **state);
 int compat_teardown(void **state);
 
-/* Parts of them, for tests that open and close in an order of their own. */
+/* Parts of the setup and teardown, for tests that need another order. */
 void side_open(struct side *side, struct compat *compat, uint8_t listen);
 void side_register(const struct side *side, struct compat *compat);
 void side_close(const struct side *side);
@@ -83,24 +83,27 @@ void compat_wait(const struct compat *compat, const int *counter, int value);
 /* Progress for some milliseconds. */
 void compat_run(const struct compat *compat, int ms);
 
-/* A handle for an RPC to the target. */
+/* Create a handle for an RPC to the target. */
 hg_handle_t compat_create(const struct compat *compat, hg_id_t id);
 
-/* Forwards number 3 and the string "three". */
+/* Forward the number 3 and the string "three". */
 void compat_forward(struct compat *compat, hg_handle_t handle);
 
-/* Forwards on a new handle and returns it when the callback ran. */
+/* Forward on a new handle, and return the handle after the callback ran. */
 hg_handle_t compat_call(struct compat *compat, hg_id_t id);
 
 /* Callbacks whose argument is a struct compat. */
 hg_return_t compat_forwarded(const struct hg_cb_info *info);
 hg_return_t compat_responded(const struct hg_cb_info *info);
 
-/* Handlers: respond with number 4 and destroy; keep the handle. */
+/*
+ * Handlers: compat_answer() responds with the number 4 and destroys the handle, compat_keep() keeps
+ * the handle in compat->kept.
+ */
 hg_return_t compat_answer(struct compat *compat, hg_handle_t handle);
 hg_return_t compat_keep(struct compat *compat, hg_handle_t handle);
 
-/* Responds with number 4. */
+/* Respond with the number 4. */
 hg_return_t compat_respond(struct compat *compat, hg_handle_t handle);
 
 #endif /* TESTS_COMPAT_FIXTURE_H */

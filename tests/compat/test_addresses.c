@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses: what owns them, strings and their sizes, comparison, lookup with a callback.
+ * Addresses: their references, their strings and sizes, comparison, and lookup with a callback.
  */
 #include "compat/compat_fixture.h"
 
@@ -86,7 +86,7 @@ static void null_arguments(void **state)
     assert_int_equal(HG_Addr_to_string(c, NULL, NULL, compat->addr), HG_INVALID_ARG);
 }
 
-/* The hint changes nothing for an address that is used again. */
+/* The address can still be used after the hint. */
 static void set_remove_is_a_hint(void **state)
 {
     struct compat *compat = *state;
@@ -111,7 +111,9 @@ static hg_return_t looked_up(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* The callback runs in trigger, never inside of the lookup; the program frees the address. */
+/*
+ * The callback runs in HG_Trigger(), never inside the lookup call; the program frees the address.
+ */
 static void lookup_with_a_callback(void **state)
 {
     struct compat *compat = *state;

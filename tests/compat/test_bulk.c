@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bulk descriptors: who owns the memory, references, what sizes of zero do, in which order
- * descriptors may be freed, and what transfers report.
+ * Bulk descriptors: the owner of the memory, references, sizes of zero, the order in which
+ * descriptors may be freed, and the reports of transfers.
  */
 #include "compat/compat_fixture.h"
 
@@ -20,7 +20,7 @@ static hg_bulk_t describe(const struct side *side, void *memory, uint8_t flags)
     return bulk;
 }
 
-/* The target's descriptor of the origin's memory. */
+/* Deserialize the origin's descriptor at the target. */
 static hg_bulk_t send_to_target(const struct compat *compat, hg_bulk_t bulk)
 {
     hg_size_t size = HG_Bulk_get_serialize_size(bulk, 0);
@@ -94,7 +94,7 @@ static void refused_descriptions(void **state)
     assert_int_equal(HG_Bulk_create(c, 1, &buf, &size, 8, &bulk), HG_INVALID_ARG);
 }
 
-/* Access of size zero, or with no room, leaves the results as they were. */
+/* An access of size zero leaves the results unchanged. */
 static void access_to_segments(void **state)
 {
     struct compat *compat = *state;
@@ -195,7 +195,7 @@ static hg_return_t handler_dup_addr(struct compat *compat, hg_handle_t handle)
     return compat_answer(compat, handle);
 }
 
-/* The origin's address as the target sees it. */
+/* Returns the origin's address in the target's class. */
 static hg_addr_t transfer_setup(struct compat *compat)
 {
     compat->handler = handler_dup_addr;
@@ -213,7 +213,7 @@ static hg_return_t pull(struct compat *compat, hg_addr_t addr, hg_bulk_t remote,
                             0, local, 0, size, HG_OP_ID_IGNORE);
 }
 
-/* A running transfer holds both descriptors; the callback tells which they were. */
+/* A running transfer keeps both descriptors alive, and its callback reports them. */
 static void freed_while_transferred(void **state)
 {
     struct compat *compat = *state;
@@ -258,7 +258,7 @@ static void transfer_of_nothing(void **state)
     assert_int_equal(HG_Addr_free(compat->target.hg_class, addr), HG_SUCCESS);
 }
 
-/* Of a transfer that is refused there is no callback. */
+/* A transfer that is refused has no callback. */
 static void refused_transfers(void **state)
 {
     struct compat *compat = *state;

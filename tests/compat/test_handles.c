@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RPC handles apart from their references: RPC id and address, attached data, message buffers,
- * what a busy handle refuses, cancellation.
+ * RPC handles, apart from their references: RPC id and address, attached data, message buffers,
+ * calls that a busy handle refuses, and cancellation.
  */
 #include "compat/compat_fixture.h"
 
@@ -28,7 +28,7 @@ static void reset_to_no_id_and_no_address(void **state)
     hg_handle_t handle = compat_create(compat, RPC_CALL);
     struct call_in in = {3, NULL};
 
-    /* The RPC from before is sent. */
+    /* With id 0, HG_Reset() keeps the handle's RPC. */
     assert_int_equal(HG_Reset(handle, compat->addr, 0), HG_SUCCESS);
     compat_forward(compat, handle);
     compat_wait(compat, &compat->forwarded, 1);
@@ -74,7 +74,7 @@ static void unregistered_ids(void **state)
     assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
 }
 
-/* HG_Reset() goes back to the target's first context. */
+/* HG_Reset() sets the target id back to 0. */
 static void reset_of_the_target_id(void **state)
 {
     struct compat *compat = *state;
@@ -209,7 +209,7 @@ static hg_return_t handler_dup_addr(struct compat *compat, hg_handle_t handle)
     return compat_answer(compat, handle);
 }
 
-/* The address of HG_Get_info() is the handle's; a duplicate outlives the handle. */
+/* The address of HG_Get_info() belongs to the handle; a duplicate may outlive the handle. */
 static void duplicate_of_the_peers_address(void **state)
 {
     struct compat *compat = *state;
@@ -234,7 +234,7 @@ static void count_free(void *data)
     ++*(int *) data;
 }
 
-/* Data are freed with the last reference; replaced ones are left alone. */
+/* Data are freed with the last reference; data that were replaced are not freed. */
 static void data_of_an_origins_handle(void **state)
 {
     struct compat *compat = *state;
@@ -262,7 +262,7 @@ static hg_return_t handler_set_data(struct compat *compat, hg_handle_t handle)
     return compat_answer(compat, handle);
 }
 
-/* A target's handle is reused: its data are freed when the context is destroyed. */
+/* A target's handle is reused, so that its data are freed only with the context. */
 static void data_of_a_targets_handle(void **state)
 {
     struct compat *compat = *state;
@@ -408,7 +408,7 @@ static hg_return_t handler_answer_and_fail(struct compat *compat, hg_handle_t ha
     return HG_FAULT;
 }
 
-/* What a handler returns after it responded changes nothing. */
+/* The result of a handler that has responded changes nothing. */
 static void handler_that_answers_and_fails(void **state)
 {
     struct compat *compat = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The network abstraction: busy operations, contexts with receives posted, addresses, memory
- * handles, counts of completions.
+ * The network abstraction: busy operations, contexts with posted receives, addresses, memory
+ * handles, and the number of completions.
  */
 #include "compat/compat_fixture.h"
 
@@ -121,7 +121,7 @@ static void nothing_to_do(void **state)
     NA_Msg_buf_free(origin.na_class, NULL, NULL);
 }
 
-/* An operation is busy until its callback ran, then it can be used again. */
+/* An operation is busy until its callback ran; then it can be used again. */
 static void busy_operation(void **state)
 {
     size_t size = NA_Msg_get_max_expected_size(origin.na_class);
@@ -173,7 +173,7 @@ static void context_with_a_receive_posted(void **state)
     (void) NA_Finalize(end.na_class);
 }
 
-/* A handle is freed after it was deregistered, or without having been registered. */
+/* A handle may be freed after it was deregistered, or if it never was registered. */
 static void memory_handles(void **state)
 {
     static char memory[100];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * In which order a program may destroy classes, contexts and what belongs to them, and what is
- * busy meanwhile.
+ * The order in which a program may destroy classes, contexts and the objects that belong to them,
+ * and the calls that return HG_BUSY meanwhile.
  */
 #include "compat/compat_fixture.h"
 
@@ -81,7 +81,7 @@ static void context_with_a_targets_handle(void **state)
     assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
 }
 
-/* What is complete but was not triggered is called back by HG_Context_destroy(). */
+/* HG_Context_destroy() triggers the callbacks of completed operations. */
 static void context_with_callbacks_to_trigger(void **state)
 {
     struct compat *compat = *state;
@@ -109,7 +109,7 @@ static void unposted_context(void **state)
     assert_int_equal(HG_Context_unpost(NULL), HG_INVALID_ARG);
 }
 
-/* Handles and addresses of a peer that is closed are freed as any other. */
+/* Handles and addresses of a closed peer are freed like any other. */
 static void target_closed_first(void **state)
 {
     struct compat compat = {0};
@@ -130,7 +130,9 @@ static void target_closed_first(void **state)
     assert_int_equal(HG_Finalize(compat.origin.hg_class), HG_SUCCESS);
 }
 
-/* However few receives are posted first: with the default increment there are always more. */
+/*
+ * With the default increment the target posts more receives as needed, however few it posts first.
+ */
 static void few_receives_first(void **state)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processors: sizes, the extra buffer and its owner, strings and descriptors that decoding
+ * Processors: sizes, the extra buffer and its owner, and strings and descriptors that decoding
  * allocates.
  */
 #include "compat/compat_fixture.h"
@@ -76,7 +76,7 @@ static void reset(void **state)
     assert_int_equal(hg_proc_free(proc), HG_SUCCESS);
 }
 
-/* Encoding continues in an extra buffer, which holds what was encoded before, too. */
+/* Encoding continues in an extra buffer, which also contains everything encoded before. */
 static void extra_buffer(void **state)
 {
     uint64_t value = 0x1122, first;
@@ -120,7 +120,9 @@ static void saved_pointers(void **state)
     assert_int_equal(hg_proc_free(proc), HG_SUCCESS);
 }
 
-/* Decoded strings are the program's until HG_FREE; NULL and the empty string stay apart. */
+/*
+ * The program owns decoded strings until HG_FREE. NULL and the empty string are different values.
+ */
 static void strings(void **state)
 {
     hg_const_string_t in[3] = {"hello", "", NULL};
@@ -174,7 +176,7 @@ static void string_objects(void **state)
     assert_string_equal(owned, "abc");
 }
 
-/* Decoding makes a descriptor that HG_FREE frees and sets to HG_BULK_NULL. */
+/* Decoding creates a descriptor; HG_FREE frees it and sets it to HG_BULK_NULL. */
 static void descriptors(void **state)
 {
     static char memory[10], buf[2048];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Progress and trigger: what the counts mean, and what is returned when there is nothing to do.
+ * Progress and trigger: the meaning of the counts, and the result when there is nothing to do.
  */
 #include "compat/compat_fixture.h"
 
 static char target_name[512];
 static hg_return_t looked_up(const struct hg_cb_info *info);
 
-/* Queues callbacks whose number the origin's completion queue then has. */
+/* Queues `count` callbacks in the origin's completion queue. */
 static void queue_callbacks(struct compat *compat, unsigned int count)
 {
     hg_size_t size = sizeof(target_name);
@@ -68,7 +68,10 @@ static void nothing_to_do(void **state)
     assert_int_equal(HG_Trigger(NULL, 0, 1, NULL), HG_INVALID_ARG);
 }
 
-/* HG_Event_progress() counts the queue; with something in it progress does not wait. */
+/*
+ * HG_Event_progress() returns the length of the queue. While the queue is not empty, progress does
+ * not wait.
+ */
 static void counts(void **state)
 {
     struct compat *compat = *state;
@@ -93,7 +96,7 @@ static void counts(void **state)
     assert_int_equal(count, 0);
 }
 
-/* What a callback returns neither ends the trigger nor changes its code. */
+/* The result of a callback neither ends the trigger nor changes its result. */
 static void failing_callbacks(void **state)
 {
     struct compat *compat = *state;
@@ -122,7 +125,7 @@ static void trigger_inside_of_a_callback(void **state)
     assert_int_equal(compat->other, 103);
 }
 
-/* An RPC without a callback counts as triggered all the same. */
+/* The end of an RPC without a callback counts as triggered as well. */
 static void forward_without_a_callback(void **state)
 {
     struct compat *compat = *state;

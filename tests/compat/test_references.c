@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * References of RPC handles: who holds how many after which call, and in which order a program may
- * give them back. A handle that a handler receives has one reference of the program's, one of the
- * response (unless the RPC is one-way) and one of the running handler.
+ * References of RPC handles: how many there are after each call, and in which order a program may
+ * drop them. A handle in its handler has one reference of the program, one of the response (unless
+ * the RPC is one-way) and one of the running handler.
  */
 #include "compat/compat_fixture.h"
 
-/* Input and output of a handle count as references, one for each Get. */
+/* Each HG_Get_input() takes a reference, which HG_Free_input() drops. */
 static hg_return_t handler_input(struct compat *compat, hg_handle_t handle)
 {
     struct call_in first, second;
@@ -40,7 +40,7 @@ static void input_holds_references(void **state)
     assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
 }
 
-/* The response's reference is still there while the respond callback runs. */
+/* The response keeps its reference while the respond callback runs. */
 static void response_holds_a_reference(void **state)
 {
     struct compat *compat = *state;
@@ -103,7 +103,7 @@ static void destroy_between_get_and_free_of_input(void **state)
     assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
 }
 
-/* The input is freed after the handler returned and the response was sent. */
+/* An input that is freed after the handler returned and the response was sent. */
 static struct call_in kept_input;
 
 static hg_return_t handler_keep_input(struct compat *compat, hg_handle_t handle)
@@ -166,7 +166,7 @@ static hg_return_t handler_destroy_twice(struct compat *compat, hg_handle_t hand
     return HG_SUCCESS;
 }
 
-/* Without a response the second call gives back the response's reference. */
+/* For a request without a response, a second HG_Destroy() drops the response's reference. */
 static void second_destroy_of_an_unanswered_request(void **state)
 {
     struct compat *compat = *state;
@@ -194,7 +194,7 @@ static hg_return_t handler_free_without_get(struct compat *compat, hg_handle_t h
     return HG_SUCCESS;
 }
 
-/* HG_Free_input() without HG_Get_input() takes the program's reference, as HG_Destroy() does. */
+/* Without HG_Get_input(), HG_Free_input() drops the program's reference, as HG_Destroy() does. */
 static void free_input_without_get_input(void **state)
 {
     struct compat *compat = *state;
@@ -231,7 +231,9 @@ static void respond_after_the_handler_returned(void **state)
     assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
 }
 
-/* The origin's handle: the program's reference, and one of the RPC until after the callback. */
+/*
+ * The origin's handle has the program's reference, and one of the RPC until the callback has run.
+ */
 static void origin_counts(void **state)
 {
     struct compat *compat = *state;
@@ -267,7 +269,7 @@ static void output_holds_references(void **state)
     assert_int_equal(HG_Free_output(handle, &second), HG_SUCCESS);
 }
 
-/* The program may give its reference back right after HG_Forward(), or in the callback. */
+/* The program may drop its reference right after HG_Forward(), or in the callback. */
 static void destroy_while_forwarded(void **state)
 {
     struct compat *compat = *state;

@@ -94,7 +94,7 @@ static void null_arguments(void **state)
     assert_null(HG_Registered_data(NULL, 1));
 }
 
-/* Registering again replaces the functions; data and the response's setting stay. */
+/* A second registration replaces the functions; data and disabled responses stay. */
 static void registered_again(void **state)
 {
     hg_class_t *c = *state;
@@ -115,7 +115,7 @@ static void registered_again(void **state)
     assert_int_equal(freed[0], 1);
 }
 
-/* What is replaced is not freed, neither for classes nor for contexts. */
+/* Data that were replaced are not freed, neither those of classes nor those of contexts. */
 static void data_are_freed_at_the_end(void **state)
 {
     hg_class_t *c = test_class_open(HG_FALSE, NULL);

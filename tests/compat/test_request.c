@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests: flags, and how often progress and trigger are called.
+ * Requests: their flags, and how often wait calls progress and trigger.
  */
 #include "mercury_request.h"
 

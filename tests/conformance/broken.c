@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A plugin that works but for one thing: it stands in front of another plugin (BROKEN_OF, a path)
- * and breaks one promise, the one that BROKEN_WHAT names, or works and is unusual. Its own name is
- * BROKEN_NAME.
+ * A plugin that works except for one thing. It wraps another plugin (BROKEN_OF, a path) and breaks
+ * the one promise that BROKEN_WHAT names, or works in an unusual way. Its own name is BROKEN_NAME.
  */
 
 #ifndef _GNU_SOURCE
@@ -16,57 +15,57 @@
 
 #include "na_plugin.h"
 
-/* What can be broken. */
-#define LOSES    1  /* a completion now and then */
-#define TWICE    2  /* completes now and then a second time */
-#define SOURCE   3  /* says that messages come from oneself */
-#define PAST     4  /* writes a byte past the buffer of a receive */
-#define LEAKS    5  /* keeps memory of the host after finalize */
+/* The promises to break. */
+#define LOSES    1  /* loses a completion now and then */
+#define TWICE    2  /* now and then completes an operation a second time */
+#define SOURCE   3  /* reports the class itself as the source of messages */
+#define PAST     4  /* writes a byte past the end of a receive's buffer */
+#define LEAKS    5  /* does not free memory of the host in finalize */
 #define BLOCKS   6  /* sleeps in poll when there is nothing to do */
-#define ORDER    7  /* holds back a message, and sends it behind the next one */
-#define DROPS    8  /* drops a send now and then, and says that it was sent */
-#define LATE     9  /* stops a context, and completes what is outstanding afterwards */
-#define REFUSES  10 /* completes an operation, and then returns an error for it */
-#define STUCK    11 /* does not cancel */
-#define TAGS     12 /* says a tag that is one too high */
-#define OVERRUN  13 /* writes past the private part of operations */
-#define OFFSET   14 /* puts and gets one byte further */
+#define ORDER    7  /* holds back a message and sends it after the next one */
+#define DROPS    8  /* drops a send now and then, and reports success */
+#define LATE     9  /* completes outstanding operations only after context_stop has returned */
+#define REFUSES  10 /* completes an operation and then returns an error for it */
+#define STUCK    11 /* does not cancel anything */
+#define TAGS     12 /* reports a tag that is one too high */
+#define OVERRUN  13 /* writes past the plugin's part of an operation */
+#define OFFSET   14 /* puts one byte too far, unless the offset is 0 */
 #define NUMB     15 /* has a descriptor that never becomes readable */
 #define CRASHES  16 /* crashes in addr_to_string */
 #define FAILS    17 /* poll fails now and then */
-#define SILENT   18 /* does not tell of the death of a peer */
-#define NAMELESS 19 /* takes anything for an address */
-#define GROWS    20 /* keeps a little of malloc()'s memory after finalize */
+#define SILENT   18 /* does not report the death of a peer */
+#define NAMELESS 19 /* accepts anything as an address */
+#define GROWS    20 /* does not free a few bytes of malloc() in finalize */
 #define EXPORTS  21 /* exports a symbol besides its entry */
-#define TOUCHES  22 /* writes to an operation that it has completed */
+#define TOUCHES  22 /* writes to an operation after its completion */
 #define STRAYS   23 /* sends its first expected message as an unexpected one */
-#define COUNTS   24 /* counts the reference of a source twice */
-#define KEEPS    25 /* keeps what it has of a source whose message was too large, until finalize */
-#define DEAF     26 /* looks at a receive of another thread in the next poll, and wakes nobody */
-#define BOASTS   27 /* says that it progresses without being polled */
+#define COUNTS   24 /* takes two references to a source */
+#define KEEPS    25 /* keeps memory for a source whose message was too large, until cleanup */
+#define DEAF     26 /* starts a receive of another thread in the next poll, without waking it */
+#define BOASTS   27 /* claims progress without polls */
 #define SMALL    28 /* breaks nothing: has the smallest limits that are allowed */
-#define LIES     29 /* says that it has carried out the second get, and has not */
-#define DOZES    30 /* sleeps in poll before it carries out a get */
-#define CLINGS   31 /* keeps a string of the init, and looks at it later */
-#define WIDE     32 /* writes all that it knows of a class's info, whatever its size */
-#define PRINTS   33 /* breaks nothing: prints to stdout what looks like a report */
-#define SPREADS  34 /* when one peer dies, cancels the receives from all but the last one */
-#define ASIDE    35 /* as ORDER, among the messages to any context but the first */
-#define TALLIES  36 /* counts in poll twice what it completed */
-#define INSISTS  37 /* queues sends although it was told to report back-pressure */
-#define HOARDS   38 /* takes messages without a bound, and says that they were sent */
-#define EXCEEDS  39 /* gives peers more than the range of a handle */
-#define HALVES   40 /* fills receives in two halves, the second one also after a cancellation */
+#define LIES     29 /* reports the second get as done, but does not do it */
+#define DOZES    30 /* sleeps in poll before it starts a get */
+#define CLINGS   31 /* keeps a string of the init info, and reads it later */
+#define WIDE     32 /* writes all members of the class info, whatever its size */
+#define PRINTS   33 /* breaks nothing: prints text that looks like a report */
+#define SPREADS  34 /* when a peer dies, cancels all expected receives but the last one */
+#define ASIDE    35 /* like ORDER, but not for messages to the first context */
+#define TALLIES  36 /* counts completions twice in poll */
+#define INSISTS  37 /* queues sends although it has to report back-pressure */
+#define HOARDS   38 /* takes any number of messages, and reports them as sent */
+#define EXCEEDS  39 /* gives peers access to more than a handle's range */
+#define HALVES   40 /* fills a receive in two halves, the second one even after a cancel */
 #define DOUBTS   41 /* cancel_trusted does nothing */
 #define SHRINKS  42 /* has a counter that falls */
 #define SHOUTS   43 /* has an option whose name has capitals */
 #define LINGERS  44 /* polls in context_stop for a while */
-#define MUTE     46 /* reports no peer that is lost */
+#define MUTE     46 /* does not report lost peers */
 #define HAUNTS   45 /* writes to the memory of a get after its context was stopped */
 
 /*
- * Every which time: often enough to be met, rare enough that what is around it works. DROPS drops
- * the second message, so that a program which sends few loses one, too.
+ * How often the fault occurs: often enough to be found, but rarely enough that everything around it
+ * works. DROPS drops the second message, so that even a program which sends only a few loses one.
  */
 #define EVERY 50u
 #define FIRST (BROKEN_WHAT == DROPS ? 1u : EVERY - 1u)
@@ -99,7 +98,7 @@ static void complete(void *op, int32_t status)
 static void complete(void *op, int32_t status)
 {
     real_host->op_complete(op, status);
-    ((uint8_t *) op)[real.op_size] ^= 1; /* of what change() has added */
+    ((uint8_t *) op)[real.op_size] ^= 1; /* in the part that change() has added */
 }
 #endif
 
@@ -130,7 +129,7 @@ static void complete_recv(void *op, int32_t status, uint64_t size, struct na_plu
 #if BROKEN_WHAT == COUNTS
 static struct na_plugin_class *opened;
 
-/* The first class receives. */
+/* The first class is the receiver. */
 static int32_t initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
                           struct na_plugin_class **class_p, struct na_plugin_class_info *info)
 {
@@ -394,7 +393,7 @@ struct held {
     uint32_t dest_id, tag, polls;
 };
 
-#    define HELD_POLLS 100000u /* until the last one of a context goes */
+#    define HELD_POLLS 100000u /* after so many polls, a held message is sent in any case */
 
 static struct held held;
 
@@ -481,7 +480,7 @@ static int32_t context_stop(struct na_plugin_context *context)
 #endif
 
 #if BROKEN_WHAT == HAUNTS
-static uint8_t *haunted; /* what was described last */
+static uint8_t *haunted; /* the memory of the handle created last */
 static uint32_t stopped;
 
 static int32_t mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
@@ -583,7 +582,7 @@ static int32_t get(struct na_plugin_context *context, void *op, struct na_plugin
 #endif
 
 #if BROKEN_WHAT == DOZES
-#    define NAPS 60 /* more than half of the polls that are looked at */
+#    define NAPS 60 /* more than half of the polls that the check measures */
 
 struct get {
     struct na_plugin_context *context;
@@ -725,7 +724,7 @@ static int32_t addr_to_string(struct na_plugin_class *na_class, struct na_plugin
                               char *buf, uint64_t *size)
 {
     *size = 0;
-    *(volatile char *) buf = '\0'; /* also when there is no buffer */
+    *(volatile char *) buf = '\0'; /* crashes if there is no buffer */
     return real.addr_to_string(na_class, addr, buf, size);
 }
 #endif
@@ -772,7 +771,7 @@ static int32_t initialize(const struct na_plugin_init *init, struct na_host_clas
 
 #if BROKEN_WHAT == HOARDS
 #    define HOARD_MAGIC UINT64_C(0x6120686f61726421)
-#    define HOARD_FRONT 128u /* in front of the operation, which keeps its alignment */
+#    define HOARD_FRONT 128u /* before the operation; keeps its alignment */
 
 static uint64_t *front_of(void *op)
 {
@@ -787,7 +786,7 @@ static void complete(void *op, int32_t status)
         real_host->op_complete(op, status);
 }
 
-/* The copy of the message is behind the operation. */
+/* The copy of the message is placed after the operation. */
 static int32_t send_unexpected(struct na_plugin_context *context, void *op, const void *buf,
                                uint64_t size, void *data, struct na_plugin_addr *dest,
                                uint32_t dest_id, uint32_t tag)
@@ -817,7 +816,7 @@ static int32_t mem_create(struct na_plugin_class *na_class, void *base, uint64_t
     return real.mem_create(na_class, base, length + 32, flags, mem_p);
 }
 
-/* What is native is nobody's to enforce. */
+/* The check does not demand bounds of native RMA, so that this capability is hidden. */
 static int32_t initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
                           struct na_plugin_class **class_p, struct na_plugin_class_info *info)
 {
@@ -944,7 +943,7 @@ static void change(void)
     plugin.context_stop = context_stop;
 #elif BROKEN_WHAT == HAUNTS
     plugin.mem_create = mem_create;
-    plugin.get_extension = NULL; /* for segments there is another function */
+    plugin.get_extension = NULL; /* handles with segments would not use mem_create */
     plugin.context_stop = context_stop;
     plugin.poll = poll_badly;
 #elif BROKEN_WHAT == REFUSES

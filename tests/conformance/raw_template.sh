@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# plugin-template/raw, as its reader uses it: copied from an installed prefix, renamed by the rename.sh
-# that is installed beside it, built against that prefix alone, tested, installed, and used by hg_perf.
+# plugin-template/raw, used as its reader would: copied from an installed prefix, renamed by the
+# rename.sh that is installed beside it, built against that prefix alone, tested, installed, and
+# used by hg_perf.
 . "$(dirname "$0")/../install/common.sh"
 . "$(dirname "$0")/template_common.sh"
 

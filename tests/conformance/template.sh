@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# plugin-template, as its reader uses it: copied from an installed prefix, renamed, built against
+# plugin-template, used as its reader would: copied from an installed prefix, renamed, built against
 # that prefix alone, tested by its own tests, installed, and used by hg_perf.
 . "$(dirname "$0")/../install/common.sh"
 . "$(dirname "$0")/template_common.sh"
@@ -15,7 +15,8 @@ diff -r "$AMALGAM_SOURCE_DIR/plugin-template" "$AMALGAM_DATADIR/plugin-template"
 template_lines "$AMALGAM_SOURCE_DIR/plugin-template/src" 600
 cp -r "$AMALGAM_DATADIR/plugin-template" "$copy"
 "$copy/rename.sh" Mine >/dev/null 2>&1 && fail "rename.sh takes the name 'Mine'"
-# Usage: refuses <name> <why, in part>; it says so in one line.
+# Usage: refuses <name> <part of the reason>; rename.sh refuses the name and prints the reason in
+# one line.
 refuses() {
     local said
     said=$("$copy/rename.sh" "$1" 2>&1) && fail "rename.sh takes the name $1"
@@ -42,7 +43,7 @@ END
 "$copy/rename.sh" other >/dev/null 2>&1 && fail "rename.sh renames twice"
 template_build
 template_count_tests 4
-[ "$AMALGAM_TESTED_BY_PAGE" = ON ] || template_test # tests/docs runs the commands of the page
+[ "$AMALGAM_TESTED_BY_PAGE" = ON ] || template_test # tests/docs runs the page's commands, which include these tests
 template_install
 template_build_by_hand amalgam-kit
 finish "the template"

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What the tests of both templates do with a copy that was renamed to `mine`; sourced by them, which
-# have set `dir` and `copy`.
+# Functions for the tests of both templates, which work on a copy that was renamed to `mine`. The
+# scripts that source this file set `dir` and `copy` before.
 
-# Usage: template_lines <folder> <most>
+# Usage: template_lines <folder> <maximum>
 template_lines() {
     local lines
     lines=$(cat "$1"/*.[ch] | wc -l)
     [ "$lines" -le "$2" ] || fail "$1 has $lines lines; docs/writing-a-plugin.md says at most $2"
 }
 
-# Usage: template_build; against the installed prefix alone.
+# Usage: template_build; builds against the installed prefix alone.
 template_build() {
     local line
     while read -r line; do
@@ -36,12 +36,12 @@ template_count_tests() {
     [ "$count" = "$1" ] || fail "it has $count tests; na_conformance or hg_perf was not found"
 }
 
-# Usage: template_test; all of them.
+# Usage: template_test; runs all tests of the copy.
 template_test() {
     "$CTEST" --test-dir "$dir/build" --output-on-failure --timeout 1700 || fail "its tests fail"
 }
 
-# Usage: template_install; and the tools use what is installed.
+# Usage: template_install; installs the plugin and runs the tools with it.
 template_install() {
     local plugin
     "$CMAKE" --install "$dir/build" --prefix "$dir/prefix" >>"$dir/log"
@@ -57,7 +57,8 @@ template_install() {
         fail "hg_perf does not run with it"
 }
 
-# Usage: template_build_by_hand <package>; without CMake: one command, with what pkg-config says.
+# Usage: template_build_by_hand <package>; builds with one compiler command and the flags of
+# pkg-config, without CMake.
 template_build_by_hand() {
     # shellcheck disable=SC2046
     "$CC" -std=c11 -D_GNU_SOURCE -O2 -fPIC -shared -fvisibility=hidden -Wall -Wextra -Werror \

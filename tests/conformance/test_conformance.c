@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * na_conformance names what each broken plugin breaks, and nothing of one that works.
+ * na_conformance names the promise that each broken plugin breaks, and reports nothing for a plugin
+ * that works.
  * Usage: test_conformance NA_CONFORMANCE SOUND_PLUGIN BROKEN_FOLDER
  */
 
@@ -21,8 +22,8 @@ static struct tool_run run;
 
 struct broken {
     const char *name;
-    const char *only;  /* the checks that meet what is broken */
-    const char *finds; /* ids, separated by commas: each has to fail */
+    const char *only;  /* checks to run, which use the broken function */
+    const char *finds; /* ids that have to fail, separated by commas */
 };
 
 static const struct broken broken[] = {
@@ -79,7 +80,7 @@ static void certify(const char *plugin, const char *only)
     tool_run(&run, tool, "--plugin", plugin, "--init", "na+sm", "--fast", "--json", "--only", only);
 }
 
-/* "pass", "FAIL", "skip", or NULL when the check is not in the report. */
+/* Returns "pass", "FAIL", "skip", or NULL if the check is not in the report. */
 static const char *outcome_of(struct json_object *report, const char *id, size_t length)
 {
     struct json_object *checks = tool_json_at(report, "checks");
@@ -117,7 +118,10 @@ static void each_broken_promise_is_named(void **state)
     (void) json_object_put(report);
 }
 
-/* By the same checks: what they find is not in the checks. */
+/*
+ * The plugin behind the broken ones passes the same checks, so that their failures are not due to
+ * the checks.
+ */
 static void the_plugin_behind_them_passes(void **state)
 {
     struct json_object *report;
@@ -163,7 +167,10 @@ static void what_a_plugin_prints_is_not_in_the_report(void **state)
     (void) json_object_put(tool_run_json(&run));
 }
 
-/* A byte that is none, one that lacks its second one, a surrogate, and a letter as it should be. */
+/*
+ * The init string contains an invalid byte, an incomplete character, a surrogate, and a valid
+ * character.
+ */
 static void a_report_is_utf8_whatever_it_was_told(void **state)
 {
     (void) state;
@@ -189,7 +196,10 @@ static void a_report_follows_the_protocol(void **state)
     assert_non_null(strstr(run.out, "--fast"));
 }
 
-/* Ended while a check runs that takes much longer than this test: it has its process. */
+/*
+ * The run is ended during a check that takes much longer than this test, once the check's process
+ * exists.
+ */
 static void an_interrupted_run_bails_out(void **state)
 {
     pid_t check;

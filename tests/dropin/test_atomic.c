@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomic integers, and the queue of pointers: what it holds, and that many threads lose nothing.
+ * Atomic integers, and the queue of pointers: its capacity, and that no entry is lost between
+ * threads.
  */
 #include "mercury_atomic.h"
 #include "mercury_atomic_queue.h"
@@ -28,9 +29,9 @@ static void integers_change_as_told(void **state)
 
     (void) state;
     assert_int_equal(hg_atomic_get32(&small), 7);
-    assert_int_equal(hg_atomic_incr32(&small), 8); /* what it is afterwards */
+    assert_int_equal(hg_atomic_incr32(&small), 8); /* returns the new value */
     assert_int_equal(hg_atomic_decr32(&small), 7);
-    assert_int_equal(hg_atomic_or32(&small, 8), 7); /* what it was before */
+    assert_int_equal(hg_atomic_or32(&small, 8), 7); /* returns the old value */
     assert_int_equal(hg_atomic_and32(&small, 12), 15);
     assert_int_equal(hg_atomic_xor32(&small, 5), 12);
     assert_false(hg_atomic_cas32(&small, 12, 1));

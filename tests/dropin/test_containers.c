@@ -21,7 +21,7 @@ static unsigned int hash(hg_hash_table_key_t key)
     return hg_hash_string(key);
 }
 
-/* All keys in one chain. */
+/* Puts all keys into one chain. */
 static unsigned int bad_hash(hg_hash_table_key_t key)
 {
     (void) key;
@@ -71,7 +71,7 @@ static void use_table(hg_hash_table_hash_func_t hash_func)
     assert_string_equal(hg_hash_table_lookup(table, "key 117"), "key 117");
     assert_ptr_equal(hg_hash_table_lookup(table, "key 200"), HG_HASH_TABLE_NULL);
 
-    /* Another value for a key that is there frees what was. */
+    /* A new value for an existing key frees the old key and value. */
     assert_int_not_equal(hg_hash_table_insert(table, strdup("key 3"), strdup("new")), 0);
     assert_int_equal(hg_hash_table_num_entries(table), 200);
     assert_int_equal(freed_keys, 1);

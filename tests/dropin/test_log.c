@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log: which lines are printed where, and the debug log that is printed after an error.
+ * The log: which lines are printed on which stream, and the debug log that is printed after an
+ * error.
  */
 #define _GNU_SOURCE
 #include "mercury_log.h"
@@ -25,7 +26,7 @@ static FILE *stream;
 static char *text;
 static size_t text_size;
 
-/* What was printed since the last call. */
+/* The text that was printed since the last call. */
 static const char *printed(void)
 {
     static char copy[4096];
@@ -97,7 +98,7 @@ static void names_are_turned_on_and_off(void **state)
     hg_log_set_subsys("~room,quiet,later");
     assert_string_equal(hg_log_get_subsys(), "~room,quiet,later");
     HG_LOG_WRITE(room, HG_LOG_LEVEL_ERROR, "nothing");
-    HG_LOG_SUBSYS_WRITE(corner, room, HG_LOG_LEVEL_ERROR, "nothing"); /* as its parent */
+    HG_LOG_SUBSYS_WRITE(corner, room, HG_LOG_LEVEL_ERROR, "nothing"); /* disabled with its parent */
     assert_string_equal(printed(), "");
     HG_LOG_SUBSYS_WRITE(quiet, room, HG_LOG_LEVEL_ERROR, "not quiet");
     assert_non_null(strstr(printed(), "not quiet"));
@@ -154,7 +155,7 @@ static void an_error_shows_what_was_kept(void **state)
     HG_LOG_WRITE(box, HG_LOG_LEVEL_ERROR, "failed");
     out = printed();
     assert_non_null(strstr(out, "failed"));
-    assert_non_null(strstr(out, "4 records")); /* of six, as there is room for four */
+    assert_non_null(strstr(out, "4 records")); /* four of the six, the capacity of the debug log */
     assert_non_null(strstr(out, "steps: 6 [steps done]"));
     hg_log_dump_counters(&HG_LOG_OUTLET(box));
     assert_non_null(strstr(printed(), "steps: 6"));
@@ -185,7 +186,7 @@ static void a_debug_log_stops_when_it_is_full_or_told_to(void **state)
     assert_int_equal(hg_dlog_addlog(d, "f.c", 3, "f", NULL, d), 1);
     assert_int_equal(hg_dlog_addlog(d, "f.c", 4, "f", NULL, NULL), 0);
     hg_thread_mutex_lock(&d->dlock);
-    hg_dlog_dump(d, NULL, stream, 1); /* as after a crash */
+    hg_dlog_dump(d, NULL, stream, 1); /* as a crash handler would */
     hg_thread_mutex_unlock(&d->dlock);
     assert_non_null(strstr(printed(), "f.c:1 f(): one\n"));
     hg_dlog_dump_counters(d, fprintf, stream, 0);

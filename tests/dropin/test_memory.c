@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* What the registering functions count, and when they refuse. */
+/* Counts calls of the functions that register blocks, and limits their number. */
 struct registrar {
     const char *begins[8];
     size_t size;
@@ -75,7 +75,7 @@ static void huge_pages_are_had_or_not(void **state)
 
     (void) state;
     if (mem == NULL)
-        return; /* the system has none to spare, which is an answer */
+        return; /* the system may have no huge pages to spare */
     memset(mem, 1, size);
     assert_int_equal(hg_mem_huge_free(mem, size), HG_UTIL_SUCCESS);
 }
@@ -93,7 +93,7 @@ static void shared_memory_is_seen_by_its_name(void **state)
     assert_non_null(mem);
     again = hg_mem_shm_map(name, 4096, false);
     assert_non_null(again);
-    assert_null(hg_mem_shm_map(name, 8192, false)); /* it is not that large */
+    assert_null(hg_mem_shm_map(name, 8192, false)); /* larger than the object */
     mem[5] = 'x';
     assert_int_equal(again[5], 'x');
     assert_int_equal(hg_mem_shm_unmap(NULL, again, 4096), HG_UTIL_SUCCESS);
@@ -144,7 +144,7 @@ static void a_pool_that_cannot_be_is_none(void **state)
     assert_null(hg_mem_pool_create(100, 0, 2, NULL, 0, NULL, NULL));
     assert_null(hg_mem_pool_create(SIZE_MAX / 2, 4, 2, NULL, 0, NULL, NULL));
     assert_null(hg_mem_pool_create(64, 4, 2, register_block, 9, deregister_block, &registrar));
-    assert_int_equal(registrar.undone, 1); /* what was registered before */
+    assert_int_equal(registrar.undone, 1); /* the block that was registered before */
     hg_mem_pool_destroy(NULL);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Events, sets of descriptors, times, shared objects, byte order and versions.
+ * Events, poll sets, times, shared objects, byte order and versions.
  */
 #define _GNU_SOURCE
 #include "mercury_dl.h"
@@ -55,7 +55,7 @@ static void a_set_returns_what_happened_with_its_data(void **state)
         wanted.data.ptr = &fds[i];
         assert_int_equal(hg_poll_add(set, fds[i], &wanted), HG_UTIL_SUCCESS);
     }
-    assert_int_equal(hg_poll_add(set, fds[0], &wanted), HG_UTIL_FAIL); /* it is there */
+    assert_int_equal(hg_poll_add(set, fds[0], &wanted), HG_UTIL_FAIL); /* added already */
     assert_int_equal(hg_poll_wait(set, 0, 2, events, &count), HG_UTIL_SUCCESS);
     assert_int_equal(count, 0);
     assert_int_equal(hg_event_set(fds[1]), HG_UTIL_SUCCESS);
@@ -69,7 +69,7 @@ static void a_set_returns_what_happened_with_its_data(void **state)
     assert_int_equal(hg_poll_wait(set, 1000, 1, events, &count), HG_UTIL_SUCCESS);
     assert_int_equal(count, 1);
 
-    assert_int_equal(hg_poll_destroy(set), HG_UTIL_FAIL); /* there are descriptors in it */
+    assert_int_equal(hg_poll_destroy(set), HG_UTIL_FAIL); /* not empty */
     for (int i = 0; i < 2; i++)
         assert_int_equal(hg_poll_remove(set, fds[i]), HG_UTIL_SUCCESS);
     assert_int_equal(hg_poll_remove(set, fds[0]), HG_UTIL_FAIL);

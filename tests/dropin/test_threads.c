@@ -195,7 +195,7 @@ static void threads_are_told_apart(void **state)
 static HG_THREAD_RETURN_TYPE work(void *arg)
 {
     (void) hg_atomic_incr32(&works_done);
-    free(arg); /* the work itself may be gone once its function has begun */
+    free(arg); /* the pool must not use the item once its function has begun */
     return NULL;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The smallest client: also compiled as C++14. It starts and stops RPC over shared memory, which
- * needs a plugin that the core finds beside itself. */
+/*
+ * The smallest client, also compiled as C++14. It starts and stops RPC over shared memory, for
+ * which the core has to find the plugin next to itself.
+ */
 #include <mercury.h>
 #include <mercury_macros.h>
 #include <mercury_proc_string.h>

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A project that finds the CMake package builds clients, against the shared and the static
+# A project that uses the CMake package builds clients with the shared and with the static
 # libraries, and installs a transport.
 . "$(dirname "$0")/common.sh"
 
@@ -18,7 +18,7 @@ fresh_directory "$dir"
 
 "$dir/build/client_c" || fail "client_c ended with $?"
 "$dir/build/client_cxx" || fail "client_cxx ended with $?"
-# A program that holds the core has no library beside which plugins could stand.
+# A statically linked client has no library next to which plugins could be found.
 if [ -x "$dir/build/client_static" ]; then
     NA_PLUGIN_PATH="$AMALGAM_PLUGINDIR" "$dir/build/client_static" ||
         fail "client_static ended with $?"

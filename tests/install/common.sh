@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by the scripts of this folder. The variables come from CMakeLists.txt beside it.
+# Sourced by the scripts of this folder. The variables are set in CMakeLists.txt, beside this file.
 
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 failures=0
 
-# Nothing may lead back to the build tree: what is tested is the prefix alone.
+# The tests use the installed prefix alone, so that nothing may lead back to the build tree.
 unset NA_PLUGIN_PATH LD_LIBRARY_PATH
 export PKG_CONFIG_PATH="${AMALGAM_LIBDIR}/pkgconfig"
 
@@ -22,7 +22,7 @@ finish() {
     echo "ok: $*"
 }
 
-# Prints the lines of stdin that match the pattern; unlike grep, none is not an error.
+# Prints the lines of stdin that match the pattern; unlike with grep, no match is not an error.
 matching() {
     grep -E "$@" || [ $? -eq 1 ]
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Each installed header compiles alone, in every language mode a client may use, with the compiler of
-# the build: the builds by gcc and by clang each see to their own.
+# Each installed header compiles alone, in every language mode that a client may use, with the
+# compiler of the build. gcc and clang are both covered, because each has a build of its own.
 . "$(dirname "$0")/common.sh"
 
 dir="$AMALGAM_WORK_DIR/headers"
@@ -10,7 +10,7 @@ count=0
 for header in "$AMALGAM_INCLUDEDIR"/*.h "$AMALGAM_INCLUDEDIR"/mercury/*.h; do
     [ -f "$header" ] || continue
     name=$(basename "$header" .h)
-    # The second time shows that the header guards itself.
+    # The second inclusion shows that the header has an include guard.
     printf '#include <%s.h>\n#include <%s.h>\n' "$name" "$name" |
         tee "$dir/$name.c" >"$dir/$name.cpp"
     count=$((count + 1))

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs the build tree into one place and moves that to another.
+# Installs the build tree into a prefix and moves the prefix to another place.
 . "$(dirname "$0")/common.sh"
 
 first="$AMALGAM_WORK_DIR/first"

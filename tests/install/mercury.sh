@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Programs written for Mercury build against the prefix by pkg-config and by CMake, and run.
+# Programs written for Mercury build against the prefix, by pkg-config and by CMake, and run.
 . "$(dirname "$0")/common.sh"
 
 dir="$AMALGAM_WORK_DIR/mercury"
@@ -26,7 +26,7 @@ build_and_run() {
 build_and_run client_c "$CC" -std=c11
 build_and_run client_cxx "$CXX" -std=c++14 -x c++
 
-# By the names of files alone, as a program's own Makefile does.
+# By file names alone, as in a hand-written Makefile.
 "$CC" -std=c11 -Wall -Wextra -Werror "$here/mercury_client.c" -o "$dir/client_files" \
     -I"$AMALGAM_PREFIX/include" -L"$AMALGAM_LIBDIR" -lmercury -lna -lmercury_util \
     -Wl,-rpath,"$AMALGAM_LIBDIR" || fail "client_files does not build"
@@ -41,7 +41,7 @@ for name in BMI MPI OFI SM UCX; do
         "$CC" -I"$AMALGAM_PREFIX/include" -fsyntax-only -x c - || fail "NA_HAS_$name is not defined"
 done
 
-# Each archive before those that it needs; the C library stays shared, the plugins need it.
+# Each archive precedes those that it needs. The C library stays shared, because plugins need it.
 if [ -f "$AMALGAM_LIBDIR/libamalgam-hg.a" ]; then
     "$CC" -std=c11 -Wall -Wextra -Werror "$here/mercury_client.c" -o "$dir/client_static" \
         $(pkg-config --cflags mercury) -Wl,-Bstatic $(pkg-config --static --libs mercury) \

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program as one writes it for Mercury; also compiled as C++14. Its two threads of control are an
- * origin and a target in one process, and it waits by the utilities. */
+/*
+ * A program as it is written for Mercury, also compiled as C++14. It is origin and target in one
+ * process, and waits with the utilities.
+ */
 #include <mercury.h>
 #include <mercury_atomic.h>
 #include <mercury_macros.h>
@@ -15,7 +17,7 @@
 #    error "the headers are of another version"
 #endif
 
-/* A name of Boost.Preprocessor that mercury_macros.h has not included for itself. */
+/* A Boost.Preprocessor name that mercury_macros.h does not need itself. */
 #define PARTS               (whole)(part)
 #define NAME(r, data, elem) static int BOOST_PP_CAT(count_, elem);
 BOOST_PP_SEQ_FOR_EACH(NAME, , PARTS)

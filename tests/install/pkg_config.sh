@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Clients in C11 and C++14 and a transport, by pkg-config alone.
+# Clients in C11 and C++14, and a transport, build with pkg-config alone.
 . "$(dirname "$0")/common.sh"
 
 dir="$AMALGAM_WORK_DIR/pkg_config"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The recipes of packaging/ agree with the build: versions, options, dependencies, packages. They leave
-# what is installed to CMake. Needs no network and none of the package managers.
+# The recipes of packaging/ agree with the build in versions, options, dependencies and packages,
+# and leave the lists of installed files to CMake. Needs neither a network nor a package manager.
 . "$(dirname "$0")/common.sh"
 cd "$AMALGAM_SOURCE_DIR"
 
@@ -14,7 +14,8 @@ spec=packaging/rpm/amalgam.spec
 version=$(sed -nE 's/^project\(amalgam VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
 checks=0
 
-# What CMake looks for by pkg-config, and its name in each recipe. BMI comes with the plugin, cmocka is the tests'.
+# The modules that CMake looks for by pkg-config, and their names in the recipes. BMI is part of its
+# plugin, and only the tests need cmocka.
 names() {
     cat <<'END'
 libxxhash  xxhash     xxHash     libxxhash-dev
@@ -48,7 +49,7 @@ expect() {
     "$@" >/dev/null || fail "$text"
 }
 
-# Those of the .deb and the .rpm are compared by docs_versions.
+# The test docs_versions compares the versions of the .deb and the .rpm.
 versions() {
     [ -n "$version" ] || fail "CMakeLists.txt states no version"
     expect "$spack: its newest version is not $version" \
@@ -60,7 +61,7 @@ versions() {
         test "${easyconfig#packaging/easybuild/Amalgam-"$version"-}" != "$easyconfig"
 }
 
-# Prints the options of the build, one a line, with the values that it may have where those are said.
+# Prints the options of the build, one per line, with their possible values if these are listed.
 declared_options() {
     cat CMakeLists.txt cmake/*.cmake sdk/CMakeLists.txt plugins/*/CMakeLists.txt tests/CMakeLists.txt |
         tr '\n' ' ' | sed -E 's/(option|set|set_property)\(/\n\1(/g' |
@@ -68,7 +69,8 @@ declared_options() {
             s/^set_property\(CACHE ([A-Z_]+) PROPERTY STRINGS ([^)]*)\).*/\1 \2 True False/p'
 }
 
-# Usage: used_options <recipe>; prints each option that it sets, with its value where that is literal.
+# Usage: used_options <recipe>; prints each option that the recipe sets, with its value if that is a
+# literal.
 used_options() {
     grep -oE '(-D|define(_from_variant)?\(")(AMALGAM|NA)_[A-Z_]+("?, |=)?[A-Za-z]*' "$1" |
         sed -E 's/^(-D|define(_from_variant)?\(")//; s/("?, |=)/ /; s/ self$//'
@@ -87,7 +89,8 @@ options() {
                 expect "$recipe sets $name to $value, and not to one of $values" \
                     grep -qwF -e "$value" <<<"$values"
         done <"$scratch/used"
-        # A transport that can be left out is decided by every recipe, not by what is on the machine.
+        # Each recipe turns every optional transport on or off, so that the result does not depend
+        # on the machine.
         while read -r name; do
             expect "$recipe does not decide on $name" grep -qE "^$name( |$)" "$scratch/used"
         done < <(grep -hoE '^set\(NA_[A-Z]+ ' plugins/*/CMakeLists.txt | tr -d ' ' | sed 's/^set(//')
@@ -98,7 +101,7 @@ options() {
     done < <(grep -oE '(return |else )"[A-Za-z]+"|"[A-Za-z]+" if' $spack | sed -E 's/.*"(.*)".*/\1/')
 }
 
-# Prints each module that the build looks for, with the least version where there is one.
+# Prints each module that the build looks for, with the minimum version if there is one.
 wanted_modules() {
     sed -nE 's/^ *pkg_(check|search)_modules?\(//p' CMakeLists.txt plugins/*/CMakeLists.txt \
         tools/common/CMakeLists.txt | tr -d ')' |
@@ -106,7 +109,7 @@ wanted_modules() {
         grep -vx bmi | sed 's/>=/ /'
 }
 
-# Usage: least <version> <version>; whether the first is no newer than the second
+# Usage: least <version> <version>; succeeds if the first one is not newer than the second.
 least() {
     [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]
 }
@@ -124,7 +127,7 @@ dependencies() {
         expect "$0 names $module, for which CMake does not look" grep -qE "^$module( |$)" "$scratch/modules"
     done < <(names)
 
-    # And nothing besides.
+    # The recipes have no further dependencies.
     while read -r module; do
         expect "$spack depends on $module, for which CMake does not look" \
             grep -qxF -e "$module" <(names | awk '{ print $2 }' && printf '%s\n' c cmake pkgconfig boost)
@@ -135,7 +138,7 @@ dependencies() {
     done < <(sed -nE "s/^ +\('([A-Za-z0-9-]+)', .*/\1/p" "$easyconfig")
 }
 
-# Usage: dependency <module> <least version or nothing>; by the names of the caller
+# Usage: dependency <module> <minimum version or nothing>; uses the names that the caller has read.
 dependency() {
     local from=$2 stated
     expect "$spack does not depend on $in_spack" grep -qE "depends_on\(\"$in_spack[\"@]" $spack
@@ -150,7 +153,7 @@ dependency() {
     [ -n "$from" ] || return 0
     expect "$spack does not take $in_spack from ${from%.0} on" \
         grep -qE "depends_on\(\"$in_spack@${from%.0}:" $spack
-    [ "$1" = hwloc ] || { # as old as that is no distribution that has the rest
+    [ "$1" = hwloc ] || { # no distribution with the other packages has an older hwloc
         expect "$control does not take $in_debian from $from on" grep -qE "$in_debian \(>= $from\)" $control
         expect "$spec does not take $1 from $from on" grep -qE "pkgconfig\($1\) >= $from" $spec
     }
@@ -164,7 +167,7 @@ syntax() {
     done
 }
 
-# The container takes packages by name, and each of its transports has one.
+# The container installs packages by name, and each of its transports has a package.
 packages_of_the_container() {
     local name
     while read -r name; do
@@ -184,8 +187,8 @@ no_lists_of_files() {
     done
 }
 
-# Pages link to each other, so the .deb and the .rpm take the folder of them whole, and the site and the manual pages that
-# scripts/docs.sh makes.
+# Pages link to each other, so that the .deb and the .rpm contain the whole folder of pages, and the
+# site and the manual pages that scripts/docs.sh creates.
 pages() {
     local recipe folder list
     for recipe in $rules $spec; do
@@ -207,7 +210,7 @@ pages() {
     expect "$spec does not put the manual pages into man3" grep -qxF 'cp -r build/docs/man/man3 %{buildroot}%{_mandir}/' $spec
 }
 
-# Usage: folder_of_pages <recipe>; prints it, in the prefix
+# Usage: folder_of_pages <recipe>; prints the folder of the pages, relative to the prefix.
 folder_of_pages() {
     sed -nE 's/.*-DCMAKE_INSTALL_DOCDIR=([^ ]+).*/\1/p' "$1"
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# No text file and no run path of the prefix names the place it was built at or installed to.
+# No text file and no run path in the prefix names the build folder or the original prefix.
 . "$(dirname "$0")/common.sh"
 
 for place in "$AMALGAM_BUILD_DIR" "$AMALGAM_SOURCE_DIR" "$AMALGAM_WORK_DIR/first"; do

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The arrows between the layers (tools -> hg -> proc -> bulk -> engine -> na -> table -> plugin), by
-# the includes of every source file.
+# The order of the layers (tools -> hg -> proc -> bulk -> engine -> na -> table -> plugin), checked
+# by the includes of every source file.
 . "$(dirname "$0")/common.sh"
 cd "$AMALGAM_SOURCE_DIR"
 
@@ -9,7 +9,8 @@ sources() {
     find "$@" -name '*.[ch]' 2>/dev/null | sort
 }
 
-# Usage: includes <folder>...; prints each file and what it includes, without brackets and quotes.
+# Usage: includes <folder>...; prints each file with each of its includes, without brackets or
+# quotes.
 includes() {
     sources "$@" | xargs -r awk '/^[ \t]*#[ \t]*include[ \t]*[<"]/ {
         split($0, part, /[<">]/)
@@ -17,7 +18,7 @@ includes() {
     }'
 }
 
-# Usage: forbid <who> <pattern> <folder>...; no file of the folders includes a match.
+# Usage: forbid <layer> <pattern> <folder>...; no file of the folders may include a match.
 forbid() {
     local who="$1" pattern="$2" file header
     shift 2
@@ -43,7 +44,8 @@ forbid "an example" "(^|/)($inside|util)/|^na_plugin(_.*)?\.h$" examples
 forbid "what certifies plugins" "(^|/)($inside|util)/|^(na|na_ext|mercury.*)\.h$" \
     tools/na_conformance
 
-# A plugin includes na_plugin.h of ours and the headers of its extensions, the kit, its own files, and the system's.
+# Of our headers, a plugin includes only na_plugin.h and its extensions; besides these, the kit, its
+# own files, and headers of the system.
 while read -r file header; do
     folder=${file#*/}
     folder=${file%%/*}/${folder%%/*}
@@ -57,7 +59,7 @@ while read -r file header; do
     fi
 done < <(includes plugins plugin-template)
 
-# The core never names a plugin, but in comments.
+# The core names no plugin, except in comments.
 while read -r line; do
     fail "the core names a plugin: $line"
 done < <(sources sdk/src/na | xargs -r grep -nE '"(na_)?(sm|ofi|ucx|mpi|bmi|fault)"' |

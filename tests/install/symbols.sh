@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What the libraries and the plugins export and import.
+# The symbols that the libraries and the plugins export and import.
 . "$(dirname "$0")/common.sh"
 
 # Usage: check_library <name> <version nodes, as a pattern> <pattern of allowed names>
@@ -17,7 +17,7 @@ check_library() {
     echo "lib$1.so: $count symbols"
 }
 
-# Every function that a header declares is one that a library exports.
+# A library exports every function that a header declares.
 check_declared() {
     local exported name
     exported=$("$NM" -D --defined-only "$AMALGAM_LIBDIR"/libamalgam-*.so |

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The smallest transport: it can be loaded, and says that it cannot be used. Shows that headers
- * alone suffice to build one. */
+/*
+ * The smallest transport: it can be loaded, but refuses to be used. It shows that the headers
+ * suffice to build a transport.
+ */
 #include <na_plugin.h>
 #include <stddef.h>
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of the core share: the folders of test plugins, a class of the loop plugin with
- * one context, captured log lines. */
+/*
+ * Helpers for the tests of the core: folders of test plugins, a class of the loop plugin with one
+ * context, and captured log lines.
+ */
 
 #ifndef NA_TEST_H
 #define NA_TEST_H
@@ -18,7 +20,7 @@
 
 #include <cmocka.h>
 
-/* Plugins are looked for in this folder of test plugins only, besides the built-in place. */
+/* Search for plugins only in this folder of test plugins and in the built-in place. */
 static inline void use_plugins(const char *folder)
 {
     char path[4096];
@@ -27,14 +29,14 @@ static inline void use_plugins(const char *folder)
     assert_int_equal(setenv("NA_PLUGIN_PATH", path, 1), 0);
 }
 
-/* A class of the loop plugin. */
+/* A class of the loop plugin with one context. */
 struct loop {
     na_class_t *na_class;
     na_context_t *context;
     na_addr_t *self;
 };
 
-/* What a callback was told. */
+/* How often a callback ran, and its last argument. */
 struct told {
     unsigned int count;
     struct na_cb_info last;
@@ -79,7 +81,7 @@ static inline void loop_close(struct loop *loop)
     assert_int_equal(NA_Finalize(loop->na_class), NA_SUCCESS);
 }
 
-/* A log function that keeps the last line. */
+/* A log function that keeps the last line in log_last. */
 static char log_last[4096];
 
 static inline int log_keep(FILE *stream, const char *format, ...)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each allocation of the core fails in turn, while a class is opened, used and closed: no crash, no
- * leak (AddressSanitizer looks for those), and with memory again all works. The linker leads the
- * core's allocations here. */
+/*
+ * Each allocation of the core fails in turn while a class is opened, used and closed. Nothing
+ * crashes or leaks (AddressSanitizer checks that), and everything works once allocations succeed
+ * again. The linker wraps the allocation functions.
+ */
 
 #include "na_test.h"
 
@@ -21,7 +23,7 @@ char *__wrap_strdup(const char *string);
 char *__wrap_strndup(const char *string, size_t length);
 int __wrap_posix_memalign(void **ptr, size_t align, size_t size);
 
-/* The allocation that fails, counted from 1; 0: none. And how many there were. */
+/* The allocation that fails, counted from 1 (0: none), and the number of allocations so far. */
 static unsigned int fail_at, allocations;
 static bool fail_all_after;
 
@@ -61,7 +63,7 @@ int __wrap_posix_memalign(void **ptr, size_t align, size_t size)
     return fails_now() ? ENOMEM : __real_posix_memalign(ptr, align, size);
 }
 
-/* True if all of it worked. */
+/* Returns true if everything worked. */
 static bool use_class(const char *init)
 {
     na_class_t *na_class = NA_Initialize(init, false);
@@ -101,7 +103,7 @@ static bool list_all(const char *query)
     return worked;
 }
 
-/* Fails the first, the second ... allocation until none is left to fail. */
+/* Fail the first allocation, then the second, and so on, until the run makes fewer allocations. */
 static void fail_each(bool (*run)(const char *), const char *arg, bool all_after)
 {
     unsigned int failed = 0;

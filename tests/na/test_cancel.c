@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the core promises of an operation while it is cancelled, over the loop plugin, which is
- * built as plugins of TEST_PLUGIN_MINOR are. */
+/*
+ * The core's promises about an operation that is being cancelled, over the loop plugin, which is
+ * built for minor TEST_PLUGIN_MINOR of the plugin ABI.
+ */
 
 #include "na/class.h"
 #include "na_test.h"
@@ -16,7 +18,7 @@ static na_op_id_t *op, *other;
 static struct told told, other_told;
 static char buf[8];
 
-/* What the hooks saw. */
+/* Set by the hooks. */
 static unsigned int triggered;
 static atomic_uint canceling, left;
 static pthread_t canceller;
@@ -83,7 +85,7 @@ static void what_the_plugin_returns_is_passed_on(void **state)
     assert_int_equal(trigger_all(loop.context), 1);
 }
 
-/* A thread that completes the operation while it is cancelled, and would call it back. */
+/* Another thread completes the operation during its cancel, and tries to trigger its callback. */
 static void *finish(void *arg)
 {
     (void) NA_Poll(loop.na_class, loop.context, NULL);
@@ -124,7 +126,7 @@ static void *cancel_it(void *arg)
     return arg;
 }
 
-/* A post that is refused while another thread cancels it. */
+/* The plugin refuses an operation while another thread cancels it. */
 static void linger_in_cancel(const char *function)
 {
     if (strcmp(function, "cancel") == 0) {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Classes and contexts: init info of all versions, opening and closing again and again,
- * counters. */
+/* Classes and contexts: init infos of all versions, repeated opening and closing, and counters. */
 
 #include "na/class.h"
 #include "na_test.h"
 
-/* What came after version 4.0 is not there to be read: it lies on a page that nobody may touch. */
+/*
+ * The members added after version 4.0 lie outside the allocated struct, so that AddressSanitizer
+ * would report a read of them.
+ */
 static void the_old_entry_point_reads_no_more_than_the_old_struct(void **state)
 {
     struct na_init_info_4_0 *info = malloc(sizeof(*info)); /* AddressSanitizer watches its end */
@@ -57,7 +59,7 @@ static void init_info_that_makes_no_sense_is_refused_by_name(void **state)
         NA_INVALID_ARG);
 }
 
-/* Opens loop with that info, and returns what became of it. */
+/* Open loop with the init info and with the capabilities `can`; returns the result. */
 static na_return_t open_loop(unsigned int version, const struct na_init_info *info, uint64_t can,
                              char *reason, size_t reason_size)
 {
@@ -115,12 +117,15 @@ static void memory_is_kept_to_sessions_or_the_class_refused(void **state)
     info.auth_key = "a";
     check_open(&info, NA_PLUGIN_CAP_AUTHENTICATED, NA_OPNOTSUPPORTED,
                "does not keep memory to the session");
-    /* It says that it does, and has no function by which memory is granted. */
+    /* The plugin declares the capability but has no function to grant memory. */
     check_open(&info, NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_MEM_PER_SESSION,
                NA_OPNOTSUPPORTED, "does not keep memory to the session");
 }
 
-/* Elsewhere a grant changes nothing, and what is no memory of this class is refused. */
+/*
+ * For a plugin whose memory is open to all peers, a grant has no effect. Objects that are no memory
+ * of this class are refused.
+ */
 static void grants_mean_nothing_where_memory_is_open_to_all(void **state)
 {
     na_class_t *na_class = NA_Initialize("loop+self", false);
@@ -148,7 +153,7 @@ static void grants_mean_nothing_where_memory_is_open_to_all(void **state)
     assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
 }
 
-/* What headers without them say reads no further, whatever lies there. */
+/* A version without the additional members is passed, so that these members must not be read. */
 static void programs_of_older_headers_have_no_further_members(void **state)
 {
     const unsigned int version = NA_VERSION(6, 0) & NA_VERSION_MASK;
@@ -252,7 +257,7 @@ static void limits_come_from_the_plugin(void **state)
     loop_close(&loop);
 }
 
-/* Of two variants of one plugin. */
+/* The classes are of two variants of the plugin. */
 static void capabilities_are_those_of_the_class(void **state)
 {
     struct loop loop;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plugins that end a process: hg_info names the file, and lists the others. And what it prints of
- * texts that would paint the terminal. */
+/*
+ * hg_info with plugins that end the process: it names their files and lists the other plugins.
+ * Also, texts of plugins that contain control characters are escaped.
+ */
 
 #include "na_test.h"
 
@@ -8,18 +10,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char output[65536]; /* of the last run, stdout and stderr */
+static char output[65536]; /* stdout and stderr of the last run */
 
 static int run(const char *init, bool ignores_children);
 
-/* Runs hg_info with the plugins of a folder; returns the status of waitpid(). */
+/* Run hg_info with the plugins of a folder; returns the status of waitpid(). */
 static int run_hg_info(const char *folder, const char *init)
 {
     use_plugins(folder);
     return run(init, false);
 }
 
-/* And with those of loop behind. */
+/* The same, with those of loop behind them in the search path. */
 static int run_with_loop(const char *folder, const char *init, bool ignores_children)
 {
     char path[8300];
@@ -57,8 +59,8 @@ static int run(const char *init, bool ignores_children)
 }
 
 /*
- * In its entry function, in a constructor, while it lists its protocols, behind a letter that says
- * that all went well; and one that exits.
+ * Plugins that crash in their entry function, in a constructor, while they list their protocols, or
+ * after they have written a byte that could be taken for success; and one that calls exit().
  */
 static void a_plugin_that_ends_its_process_is_skipped_and_named(void **state)
 {
@@ -74,10 +76,13 @@ static void a_plugin_that_ends_its_process_is_skipped_and_named(void **state)
         assert_non_null(strstr(output, file));
         assert_non_null(strstr(output, "crashed"));
         assert_non_null(strstr(output, "the process that tried it was "));
-        /* Any plugin will do, and the status of a child may be nobody's. */
+        /* A run with "auto" or with a protocol alone must not crash either. */
         assert_int_equal(run_with_loop(names[i], "auto", false), 0);
         assert_int_equal(run_with_loop(names[i], "self", false), 0);
-        /* Nor does its name alone, which might be a protocol's, get it loaded. */
+        /*
+         * Nor is the plugin loaded if the choice is its name alone, which could be a protocol's
+         * name.
+         */
         assert_true(WIFEXITED(run_with_loop(names[i], names[i], false)));
         assert_non_null(strstr(output, file));
         (void) snprintf(choice, sizeof(choice), "%s,self", names[i]);
@@ -99,7 +104,9 @@ static void a_plugin_that_hangs_is_skipped_and_named(void **state)
     assert_non_null(strstr(output, "did not come to an end"));
 }
 
-/* It is loaded at once, and takes the process along. */
+/*
+ * A plugin that is chosen by name is loaded in the process itself, and its crash ends the process.
+ */
 static void a_plugin_that_is_asked_for_by_name_is_named_when_it_crashes(void **state)
 {
     int status = run_hg_info("crash", "crash+wire");

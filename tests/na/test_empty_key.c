@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A key that is empty, as when the file that it was read from is: none, and one line says so. */
+/*
+ * An empty auth_key, for example read from an empty file, counts as no key, and the log says so
+ * once.
+ */
 
 #include "na_test.h"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each function of the plugin fails in turn, with each of several codes: the code arrives at the
- * caller, nothing is lost, and all works when the fault is gone. */
+/*
+ * Each function of the plugin fails in turn, with several codes. The caller gets the code, nothing
+ * leaks, and everything works once the fault is gone.
+ */
 
 #include "na/class.h"
 #include "na_test.h"
@@ -9,13 +11,13 @@ static struct loop_control *control;
 
 static na_class_t *receiver;
 
-/* Sender addresses belong to the callback. */
+/* The callback owns the reference to the sender's address. */
 static void free_source(const struct na_cb_info *info)
 {
     NA_Addr_free(receiver, info->info.recv_unexpected.source);
 }
 
-/* What a run has made, to be freed whatever happens. */
+/* All objects of a run; they are freed whatever fails. */
 struct run {
     na_class_t *na_class;
     na_context_t *context;
@@ -138,7 +140,7 @@ static na_return_t close_all(struct run *run)
     return NA_Finalize(na_class);
 }
 
-/* Returns the first error, and leaves nothing behind whatever happens. */
+/* Uses each function once; returns the first error and frees everything. */
 static na_return_t use_everything(void)
 {
     struct run run;
@@ -203,7 +205,7 @@ static void every_function_of_a_plugin_may_fail(void **state)
             control->fail = NULL;
             if (strcmp(functions[i], "context_create") == 0 ||
                 strcmp(functions[i], "op_initialize") == 0)
-                assert_int_equal(ret, NA_FAULT); /* they return NULL */
+                assert_int_equal(ret, NA_FAULT); /* these calls return NULL */
             else if (ret != codes[j])
                 fail_msg("%s with %s gave %s", functions[i], NA_Error_to_string(codes[j]),
                          NA_Error_to_string(ret));
@@ -243,7 +245,10 @@ static void expect_limit(const char *name, uint64_t value)
     assert_int_equal(atomic_load(&control->objects), 0);
 }
 
-/* At once, with the value, and not when the memory for such a message is missing. */
+/*
+ * A limit out of range is refused when the class is opened, with its value, and not only when
+ * memory for such a message cannot be allocated.
+ */
 static void limits_that_make_no_sense_are_refused(void **state)
 {
     static const uint64_t sizes[] = {1, 8, 259, (1u << 30) + 1, UINT64_C(1) << 62, UINT64_MAX};
@@ -278,7 +283,7 @@ static void end_log(void)
     NA_Set_log_func(NULL);
 }
 
-/* A caller sees codes that there are. */
+/* A caller never gets a status that does not exist. */
 static void a_status_that_does_not_exist_is_a_fault_and_said(void **state)
 {
     static const int32_t codes[] = {NA_RETURN_MAX, 99, -1, INT32_MIN};
@@ -375,7 +380,10 @@ static void a_device_that_no_init_string_can_name_is_left_out(void **state)
     NA_Free_protocol_info(list);
 }
 
-/* A peer's trouble, a signal or nothing to do are no failures of progress. */
+/*
+ * Codes that mean "nothing to do", "interrupted" or trouble with one peer do not make progress
+ * fail.
+ */
 static void progress_is_not_ended_by_harmless_codes(void **state)
 {
     static const na_return_t codes[] = {NA_TIMEOUT, NA_AGAIN, NA_INTERRUPT};

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Init strings: what is understood, and that everything else is refused with reason and
- * position. */
+/*
+ * Init strings: each valid form is parsed, and any other string is refused with a reason and a
+ * position.
+ */
 
 #include "na/init_string.h"
 #include "na_test.h"
@@ -65,7 +67,7 @@ static void the_strings_that_fabrics_need_are_understood(void **state)
     check_one("ofi", NULL, "ofi", NULL);
 }
 
-/* Whatever stands before it: a list within a protocol has ";". */
+/* This holds whatever precedes the comma; a list within a protocol uses ";". */
 static void a_comma_always_begins_the_next_choice(void **state)
 {
     struct na_init_string parsed;
@@ -104,7 +106,7 @@ static void every_malformed_string_is_refused_at_its_position(void **state)
 {
     static const struct {
         const char *string;
-        unsigned int position; /* of what is wrong, from 1 */
+        unsigned int position; /* of the error, from 1 */
         const char *reason;
     } cases[] = {
         {"", 1, "empty"},
@@ -183,7 +185,7 @@ static void null_and_overlong_strings_are_refused(void **state)
     assert_int_equal(NA_Check_init_string(name, reason, sizeof(reason)), NA_SUCCESS);
 }
 
-/* Whatever the bytes are, they are taken or refused with a reason; AddressSanitizer watches. */
+/* Random strings are accepted or refused with a reason; AddressSanitizer checks the accesses. */
 static void arbitrary_bytes_do_no_harm(void **state)
 {
     static const char alphabet[] = "na+sm:/,;. \t\n\\%s%n\200\377auto";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loader: what becomes of each kind of file, and that the record says so. */
+/* The loader: what it does with each kind of file, and the record that it keeps of the file. */
 
 #include "na/search_path.h"
 #include "na_test.h"
@@ -46,7 +46,7 @@ static void write_file(const char *name, const void *content, size_t size)
     assert_int_equal(chmod(in_folder(name), 0755), 0);
 }
 
-/* A test plugin's bytes. */
+/* Read the file of a test plugin. */
 static unsigned char *read_plugin(const char *file, size_t *size_p)
 {
     char path[4096];
@@ -83,7 +83,7 @@ static const struct na_plugin_record *find(const struct na_plugin_record *record
     return NULL;
 }
 
-/* Loads all and checks what the record of one says. */
+/* Load all plugins and check the record of one of them. */
 static void expect(const char *name, enum na_plugin_stage stage, enum na_plugin_code code,
                    const char *text)
 {
@@ -205,7 +205,7 @@ static void files_that_others_can_write_to_are_refused(void **state)
     copy_plugin("wires/na_low.so", "na_low.so");
     assert_int_equal(chmod(in_folder("na_low.so"), 0757), 0);
     expect("low", NA_LOADER_STAGE_SEARCH, NA_LOADER_UNSAFE, "chmod o-w");
-    /* What is put right is looked at again. */
+    /* A file that was repaired is loaded the next time. */
     assert_int_equal(chmod(in_folder("na_low.so"), 0755), 0);
     expect("low", NA_LOADER_STAGE_READY, NA_LOADER_LOADED, "");
 
@@ -243,23 +243,23 @@ static void links_are_followed_to_what_is_checked(void **state)
     char target[256];
 
     (void) state;
-    /* To a file that others can write to. */
+    /* A link to a file that others can write to. */
     assert_int_equal(mkdir(in_folder("open"), 0755), 0);
     copy_plugin("wires/na_low.so", "open/real.so");
     assert_int_equal(chmod(in_folder("open/real.so"), 0777), 0);
     assert_int_equal(symlink("open/real.so", in_folder("na_linked.so")), 0);
     expect("linked", NA_LOADER_STAGE_SEARCH, NA_LOADER_UNSAFE, "everybody");
-    /* To a good file in a directory that others can write to. */
+    /* A link to a good file in a directory that others can write to. */
     assert_int_equal(chmod(in_folder("open/real.so"), 0755), 0);
     assert_int_equal(chmod(in_folder("open"), 0777), 0);
     assert_int_equal(symlink("open/real.so", in_folder("na_linked2.so")), 0);
     expect("linked2", NA_LOADER_STAGE_SEARCH, NA_LOADER_UNSAFE, "everybody");
-    /* To nothing, and to a directory. */
+    /* A link to a missing file, and a directory with a plugin's name. */
     assert_int_equal(symlink("nowhere", in_folder("na_dangling.so")), 0);
     (void) snprintf(target, sizeof(target), "%s/na_folder.so", folder);
     assert_int_equal(mkdir(target, 0755), 0);
     expect("folder", NA_LOADER_STAGE_SEARCH, NA_LOADER_UNSAFE, "not a regular file");
-    /* One object under two names: the second is not entered again. */
+    /* One object under two names: its entry function is not called again. */
     copy_plugin("wires/na_high.so", "na_high.so");
     assert_int_equal(symlink("na_high.so", in_folder("na_second.so")), 0);
     expect("high", NA_LOADER_STAGE_READY, NA_LOADER_LOADED, "");
@@ -308,7 +308,7 @@ static void only_exact_names_are_plugins(void **state)
     NA_Plugin_free_records(records);
 }
 
-/* Who gave a plugin's file a name that no init string can have is told so. */
+/* A plugin's file whose name no init string can contain is listed, with the advice to rename it. */
 static void files_with_impossible_names_are_listed_as_such(void **state)
 {
     static const char *const names[] = {"bad name", "l.w", "", "a\nb", "\303\244"};
@@ -355,12 +355,13 @@ static void only_the_plugin_that_is_named_is_loaded(void **state)
     (void) state;
     copy_plugin("wires/na_low.so", "na_low.so");
     copy_plugin("wires/na_high.so", "na_high.so");
-    assert_null(NA_Initialize("low+wire", false)); /* opening it fails, loading it does not */
+    /* the plugin is loaded, but its class cannot be opened */
+    assert_null(NA_Initialize("low+wire", false));
     assert_int_equal(NA_Plugin_get_records(0, &records), NA_SUCCESS);
     assert_int_equal(find(records, "low")->code, NA_LOADER_LOADED);
     assert_int_equal(find(records, "high")->code, NA_LOADER_FOUND);
     NA_Plugin_free_records(records);
-    NA_Cleanup(); /* loads nothing only to clean it up */
+    NA_Cleanup(); /* does not load a plugin in order to clean it up */
     assert_int_equal(NA_Plugin_get_records(0, &records), NA_SUCCESS);
     assert_int_equal(find(records, "high")->code, NA_LOADER_FOUND);
     NA_Plugin_free_records(records);
@@ -378,7 +379,7 @@ static unsigned int count_missing(void)
     return count;
 }
 
-/* Files that the core looked for on its own account are nobody's loss. */
+/* A file that the core itself looked for is not recorded as missing. */
 static void only_what_was_asked_for_is_recorded_as_missing(void **state)
 {
     const unsigned int before = count_missing();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Logging: levels, subsystems, function, streams, environment; and host ids. */
+/* The log: levels, subsystems, log function, streams and environment; and host ids. */
 
 #include "na_sm.h"
 #include "na_test.h"
@@ -61,7 +61,7 @@ static void an_unknown_level_is_reported_and_ignored(void **state)
     assert_true(NA_Log_enabled(NA_LOG_LEVEL_DEBUG, "na"));
 }
 
-/* Also where only errors are shown, in one line; nothing at all where nothing is to be shown. */
+/* A wrong setting is reported at each level, also at "error", but not at "none". */
 static void what_is_wrong_is_said_at_each_level(void **state)
 {
     static const char *const levels[] = {"error", "warning", "info", "debug", "none"};
@@ -120,7 +120,7 @@ static void a_subsystem_has_a_level_of_its_own(void **state)
     assert_true(NA_Log_enabled(NA_LOG_LEVEL_INFO, "hg"));
 }
 
-/* From the environment as it is now, and from a file that it names. */
+/* Settings are read from the current environment, and from a file that the environment names. */
 static void settings_are_read_again(void **state)
 {
     char name[] = "/tmp/amalgam_log_XXXXXX", value[64];
@@ -161,7 +161,10 @@ static void settings_are_read_again(void **state)
     assert_true(NA_Log_enabled(NA_LOG_LEVEL_DEBUG, "hg"));
 }
 
-/* Ten of a place, of which the last one says so; other places, and details, are not concerned. */
+/*
+ * A place in the code writes at most ten lines, the last of which says that further ones are left
+ * out. Other places are not affected, nor are lines at level info.
+ */
 static void a_place_cannot_flood_the_log(void **state)
 {
     int shown = 0;
@@ -181,7 +184,7 @@ static void a_place_cannot_flood_the_log(void **state)
     assert_non_null(strstr(log_last, "other"));
     NA_Log_write(NA_LOG_LEVEL_INFO, "hg", "flooding", 77, "info");
     assert_non_null(strstr(log_last, "info"));
-    /* Details of another part are not of this one. */
+    /* A level of debug for another subsystem does not lift the limit. */
     NA_Set_log_level("warning,na_sm=debug");
     log_last[0] = '\0';
     NA_Log_write(NA_LOG_LEVEL_ERROR, "hg", "flooding", 77, "all");
@@ -274,7 +277,7 @@ static void each_level_has_its_stream(void **state)
     assert_non_null(strstr(log_last, "has no stream"));
 }
 
-/* Deep recursion would end in a crash or a deadlock. */
+/* A log function that logs itself must not recurse deeply or deadlock. */
 static unsigned int depth;
 
 static int log_again(FILE *stream, const char *format, ...)
@@ -337,8 +340,10 @@ static void host_ids_are_stable_and_travel_as_strings(void **state)
     assert_int_equal(NA_SM_String_to_host_id(NULL, &read), NA_INVALID_ARG);
 }
 
-/* Before anything else: the environment is read at the first use, not when the library is
- * loaded. */
+/*
+ * This test runs before the others: the environment is read at the first use, and not when the
+ * library is loaded.
+ */
 static void the_environment_sets_level_and_subsystems_at_the_first_use(void **state)
 {
     (void) state;
@@ -363,7 +368,7 @@ static int log_append(FILE *stream, const char *format, ...)
     return 0;
 }
 
-/* In a process of its own: the environment is read once. */
+/* In a child process, because a process reads the environment only once. */
 static void unknown_values_in_the_environment_are_reported_once(void **state)
 {
     static const char level[] = "HG_LOG_LEVEL is \"loud\", which is unknown and ignored; use none, "

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory handles, put and get, addresses: what is checked before a plugin sees it. */
+/*
+ * Memory handles, put and get, and addresses: the checks that the core makes before it calls a
+ * plugin.
+ */
 
 #include "na_test.h"
 
@@ -69,7 +72,7 @@ static void put_and_get_move_bytes_and_complete(void **state)
     assert_int_equal(poll_all(&loop), 1);
     assert_int_equal(told.last.type, NA_CB_GET);
     assert_int_equal(here[0], '.');
-    /* Nothing to move: done, without the plugin. */
+    /* A transfer of no bytes completes without the plugin. */
     assert_int_equal(NA_Get(loop.na_class, loop.context, tell, &told, local, 16, remote, 16, 0,
                             loop.self, 0, op),
                      NA_SUCCESS);
@@ -100,7 +103,7 @@ static void ranges_flags_and_sides_are_enforced(void **state)
                                 ranges[i].local_offset, remote, ranges[i].remote_offset,
                                 ranges[i].length, loop.self, 0, op),
                          NA_OVERFLOW);
-    /* The wrong way round. */
+    /* A local and a remote handle in the wrong place. */
     assert_int_equal(
         NA_Put(loop.na_class, loop.context, NULL, NULL, remote, 0, remote, 0, 1, loop.self, 0, op),
         NA_INVALID_ARG);
@@ -269,7 +272,7 @@ static void addresses_are_found_compared_and_written(void **state)
     assert_int_equal(NA_Addr_lookup(NULL, "x", &addr), NA_INVALID_ARG);
 }
 
-/* `loopbare` has no compact form: its string travels. */
+/* `loopbare` lacks the extension for serialized addresses, so that the address string is sent. */
 static void addresses_travel_with_and_without_the_extension(void **state)
 {
     struct loop bare;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages and the life of operations, over the loop plugin. */
+/* Messages and the states of operations, over the loop plugin. */
 
 #include "na/class.h"
 #include "na_test.h"
@@ -18,7 +18,7 @@ static int open_loop(void **state)
     return 0;
 }
 
-/* Nothing that the plugin gave is left. */
+/* All objects of the plugin have been freed. */
 static int close_loop(void **state)
 {
     (void) state;
@@ -286,7 +286,7 @@ static void a_completion_inside_of_the_post_is_delivered(void **state)
     assert_int_equal(trigger_all(loop.context), 1);
     assert_int_equal(told.count, 1);
 
-    /* Completed, then refused: the completion counts. */
+    /* The plugin completes the operation and then refuses it: the completion counts. */
     control->refuse_after = 1;
     assert_int_equal(NA_Msg_send_expected(loop.na_class, loop.context, tell, &told, "x", 1, NULL,
                                           loop.self, 0, 0, op),
@@ -311,7 +311,10 @@ static void what_a_plugin_reports_wrongly_becomes_an_error(void **state)
                          NA_SUCCESS);
         control->lie_about_size = round == 1;
         if (round == 1) {
-            /* A sender that nobody takes over stays the plugin's: use an expected one. */
+            /*
+             * The core would not free the sender of an unexpected message here, so that an expected
+             * one is used.
+             */
             assert_int_equal(NA_Cancel(loop.na_class, loop.context, receive), NA_SUCCESS);
             (void) trigger_all(loop.context);
             assert_int_equal(NA_Msg_recv_expected(loop.na_class, loop.context, tell, &received, buf,
@@ -360,7 +363,7 @@ static void a_refused_post_has_no_callback_and_leaves_the_operation_idle(void **
     NA_Op_destroy(loop.na_class, op);
 }
 
-/* The callback of a receive that is posted again whatever happened to it. */
+/* A receive whose callback posts it again, whatever the result. */
 struct again {
     struct told told;
     na_class_t *na_class;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options of plugins in init strings, and the counters of plugins, over the loop plugin. */
+/* Options of plugins in init strings, and counters of plugins, over the loop plugin. */
 
 #include "na/class.h"
 #include "na_test.h"

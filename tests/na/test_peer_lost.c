@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Peers that a plugin reports as lost, and whom the core tells of them. */
+/* Peers that a plugin reports as lost, and the callback to which the core passes these reports. */
 
 #include "na/peer_lost.h"
 #include "na/transport.h"
@@ -15,14 +15,14 @@
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
 
-static bool is_short; /* of memory */
+static bool is_short; /* malloc() fails */
 
 void *__wrap_malloc(size_t size)
 {
     return is_short ? NULL : __real_malloc(size);
 }
 
-static na_plugin_peer_lost_fn report; /* what the plugin was given */
+static na_plugin_peer_lost_fn report; /* the function that the plugin was given */
 static void *report_arg;
 static int released, told;
 
@@ -111,7 +111,10 @@ static void a_callback_may_end_it(void **state)
     na_peer_lost_end(&na_class);
 }
 
-/* As far as the reserve goes none is forgotten, and no reference is kept; again and again. */
+/*
+ * Without memory, reports use a reserve: within the reserve none is lost, beyond it a report is
+ * dropped, and no reference leaks.
+ */
 static void without_memory_they_are_told_too(void **state)
 {
     struct na_transport transport;
@@ -131,7 +134,7 @@ static void without_memory_they_are_told_too(void **state)
         assert_int_equal(released, told);
     }
     is_short = true;
-    lose(NA_LOST_RESERVE + 1); /* the last one has no place */
+    lose(NA_LOST_RESERVE + 1); /* no room for the last one */
     na_peer_lost_end(&na_class);
     is_short = false;
     assert_int_equal(released, 4 * NA_LOST_RESERVE + 6);

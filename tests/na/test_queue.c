@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The completion queue: order, counting, and many threads at once. */
+/* The completion queue: order, count, and many threads at once. */
 
 #include "na/class.h"
 #include "na_test.h"
@@ -51,7 +51,7 @@ static void one_thread_keeps_the_order_without_exchanges(void **state)
     (void) state;
     mpsc_queue_init(&queue);
     assert_null(mpsc_queue_pop_alone(&queue));
-    /* Emptied, and left with one to four. */
+    /* After each push, the queue is emptied down to `left` nodes. */
     for (unsigned int left = 0; left < 5; left++) {
         unsigned int next = 0;
 
@@ -67,7 +67,7 @@ static void one_thread_keeps_the_order_without_exchanges(void **state)
         assert_true(mpsc_queue_is_empty(&queue));
         assert_null(mpsc_queue_pop_alone(&queue));
     }
-    /* The other functions go on with it. */
+    /* The functions for one thread and those for several may be mixed. */
     mpsc_queue_push_alone(&queue, &items[0].node);
     mpsc_queue_push(&queue, &items[1].node);
     assert_ptr_equal(mpsc_queue_pop(&queue), &items[0].node);
@@ -235,7 +235,7 @@ static void eight_threads_on_one_context_lose_no_callback(void **state)
     loop_close(&crowd.loop);
 }
 
-/* Each thread opens, uses and closes a context of its own, while the others do the same. */
+/* Each thread repeatedly opens, uses and closes a context of its own. */
 struct neighbour {
     na_class_t *na_class;
     na_addr_t *self;
@@ -287,7 +287,7 @@ static void contexts_come_and_go_beside_each_other(void **state)
     assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
 }
 
-/* One thread polls and triggers while another destroys what it has just posted. */
+/* One thread polls and triggers while another one destroys operations right after it posts them. */
 struct destruction {
     struct loop loop;
     atomic_bool done;
@@ -362,7 +362,10 @@ static void operations_destroyed_while_they_are_triggered_are_freed_once(void **
     destroy_beside_trigger(NA_THREAD_MODE_SINGLE_CTX, 1);
 }
 
-/* What the promise of a single thread needs besides: a plugin without threads. */
+/*
+ * A class uses the functions for one thread only if the program promises a single thread and the
+ * plugin has no threads.
+ */
 static void only_a_class_without_any_other_thread_is_alone(void **state)
 {
     const uint8_t modes[] = {0, NA_THREAD_MODE_SINGLE_CTX, NA_THREAD_MODE_SINGLE_CLS,

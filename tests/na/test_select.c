@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Selection: named plugins, aliases, protocols alone, preference lists, auto; and the report of
- * it. */
+/* Selection: plugins by name and alias, protocols alone, preference lists, auto; and its report. */
 
 #include "na/class.h"
 #include "na_test.h"
@@ -67,7 +66,7 @@ static void an_unknown_protocol_is_refused_with_what_there_is(void **state)
     assert_null(open_reason("tcp", NA_PROTONOSUPPORT, reason, sizeof(reason)));
     assert_non_null(strstr(reason, "no plugin offers tcp"));
     assert_true(strncmp(reason, "tcp: ", 5) == 0);
-    /* By its other name, the text is the same. */
+    /* With the plugin's alias, the text is the same. */
     assert_null(open_reason("loop-alias+tcp", NA_PROTONOSUPPORT, reason, sizeof(reason)));
     assert_string_equal(reason, "loop-alias+tcp: plugin loop does not offer the protocol \"tcp\"; "
                                 "it offers self, absent");
@@ -106,7 +105,10 @@ static void auto_takes_the_highest_usable_priority_that_opens(void **state)
     assert_string_equal(selection->info_string, "auto");
     assert_string_equal(selection->protocol_name, "self"); /* priority 10 */
     assert_non_null(strstr(selection->plugin_path, "na_loop"));
-    /* 50, but opening it fails; 2, too low; 99 and 90, not usable. */
+    /*
+     * "high" has priority 50, but opening it fails; "low" has only 2; "unplugged" (99) and "absent"
+     * (90) are not usable.
+     */
     assert_non_null(strstr(candidate(selection, "high", "wire")->reason, "NA_ADDRNOTAVAIL"));
     assert_non_null(strstr(candidate(selection, "low", "wire")->reason, "priority 2"));
     assert_non_null(strstr(candidate(selection, "unplugged", "wire")->reason, "not usable"));
@@ -189,7 +191,7 @@ static void protocols_are_listed_by_plugin_by_protocol_and_all(void **state)
     NA_Free_protocol_info(NULL);
 }
 
-/* The control of a plugin stays as long as the process. */
+/* The control struct of a plugin lives as long as the process. */
 static struct loop_control *control_of(const char *init)
 {
     na_class_t *na_class = NA_Initialize(init, false);
@@ -239,7 +241,7 @@ static void a_plugins_name_alone_takes_its_best_protocol(void **state)
     for (size_t i = 0; i < sizeof(inits) / sizeof(inits[0]); i++) {
         na_class_t *na_class;
 
-        control->odd_offers = i == 4; /* it also says something about a protocol of this name */
+        control->odd_offers = i == 4; /* the plugin also has an offer for a protocol of this name */
         na_class = open_reason(inits[i], NA_SUCCESS, reason, sizeof(reason));
 
         assert_string_equal(NA_Get_class_name(na_class), "loop-alias");
@@ -249,7 +251,7 @@ static void a_plugins_name_alone_takes_its_best_protocol(void **state)
     control->odd_offers = 0;
 }
 
-/* "self" is a protocol of the plugin loop, and here also the name of a plugin. */
+/* "self" is a protocol of the plugin loop, and here also the name of another plugin. */
 static void a_plugins_name_comes_before_a_protocol_of_another_one(void **state)
 {
     const struct na_selection *selection;
@@ -291,7 +293,10 @@ static void a_protocol_is_taken_when_the_plugin_of_that_name_has_nothing_usable(
     assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
 }
 
-/* A provider's raw name or a list: the plugin knows, if it is asked by name. */
+/*
+ * A protocol that the plugin does not list, such as a provider's raw name: a plugin that was chosen
+ * by name decides whether it is valid.
+ */
 static void a_plugin_that_is_named_decides_on_what_it_does_not_list(void **state)
 {
     struct na_protocol_info *list;
@@ -305,7 +310,7 @@ static void a_plugin_that_is_named_decides_on_what_it_does_not_list(void **state
     assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
     assert_null(open_reason("loop+raw;c", NA_NODEV, reason, sizeof(reason)));
     assert_non_null(strstr(reason, "not usable here: there is no c"));
-    /* Nobody gets it who does not ask this plugin. */
+    /* A choice that does not name the plugin never gets such a protocol. */
     assert_null(open_reason("raw;a;b", NA_PROTONOSUPPORT, reason, sizeof(reason)));
     na_class = open_reason("auto", NA_SUCCESS, reason, sizeof(reason));
     assert_string_equal(NA_Get_class_protocol(na_class), "self");
@@ -352,7 +357,10 @@ static void names_that_no_init_string_has_are_shown_and_not_used(void **state)
     assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
 }
 
-/* Mercury's UCX lists have commas: what is meant is said, and no address is lost silently. */
+/*
+ * Mercury's lists of UCX transports contain commas. The reason suggests the right form, and a lost
+ * address is logged.
+ */
 static void a_word_after_a_plugins_choice_may_have_been_meant_as_its_list(void **state)
 {
     char reason[4096];
@@ -376,7 +384,7 @@ static void a_word_after_a_plugins_choice_may_have_been_meant_as_its_list(void *
     NA_Set_log_func(NULL);
 }
 
-/* One line, each fact once, no separator without something on both sides. */
+/* A reason is one line, states each fact once, and has text on both sides of each separator. */
 static void reasons_are_one_clean_line(void **state)
 {
     static const char *const inits[] = {"nosuch", "nosuch+tcp", "loop-alias+tcp", "auto",
@@ -408,7 +416,7 @@ static void reasons_are_one_clean_line(void **state)
     }
 }
 
-/* What was picked and why the others were not, in the log as well. */
+/* The log line says what was picked, and why the other candidates were not. */
 static void the_choice_is_one_line_of_the_log(void **state)
 {
     char reason[4096];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is put back of the signal handlers that change while a plugin's code runs. */
+/* Signal handlers that change while a plugin's code runs are restored. */
 
 #include "na/signals.h"
 
@@ -28,7 +28,7 @@ static void other_handler(int number)
     (void) number;
 }
 
-/* A function of a library. */
+/* A function of another library, used as a handler. */
 static handler_fn foreign_handler(void)
 {
     void *symbol = dlsym(RTLD_NEXT, "exit");
@@ -65,7 +65,7 @@ static void handlers_of_libraries_are_put_back(void **state)
     assert_ptr_equal(handler_of(SIGUSR1), own_handler);
 }
 
-/* As of a timer, which would end the process. */
+/* For example the signal of a timer, which would end the process without the handler. */
 static void a_library_keeps_the_signals_it_sends_itself(void **state)
 {
     (void) state;
@@ -79,7 +79,7 @@ static void a_library_keeps_the_signals_it_sends_itself(void **state)
     (void) signal(SIGPIPE, SIG_DFL);
 }
 
-/* As by another thread, in whatever order they end. */
+/* The program changes handlers meanwhile, as another thread may, and enter and leave are nested. */
 static void what_the_program_sets_meanwhile_stays(void **state)
 {
     (void) state;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The check of a plugin's table, rule by rule, and what becomes of functions that a plugin
- * lacks. */
+/* The check of a plugin's table, rule by rule, and functions that a plugin lacks. */
 
 #include "na/class.h"
 #include "na_test.h"
@@ -8,7 +7,7 @@
 static struct na_plugin good;
 static struct na_transport transport;
 static char reason[1024];
-static const struct na_plugin_extension *extension; /* what get_extension gives */
+static const struct na_plugin_extension *extension; /* the result of get_extension */
 
 static const void *give_extension(const char *id)
 {
@@ -200,7 +199,7 @@ static void extensions_have_sizes_too(void **state)
     multi_recv.extension.size = UINT32_MAX;
     assert_int_equal(check(&table), NA_LOADER_INVALID_TABLE);
 
-    /* Segments of memory without memory. */
+    /* An extension for memory segments without the functions for memory. */
     table.get_extension = give_segments;
     table.mem_create = NULL;
     table.put = NULL;

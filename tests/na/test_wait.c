@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiting: by the plugin's own wait, by its descriptor, and with neither. */
+/* Waiting by the plugin's own wait function, by its descriptor, and with neither. */
 
 #include "na/class.h"
 #include "na_test.h"
@@ -84,7 +84,10 @@ static void what_another_thread_starts_ends_the_wait(void **state)
     }
 }
 
-/* It never passes through the plugin's queues, so only the core can wake the sleeper. */
+/*
+ * The completion does not pass through the plugin's queues, so that only the core can wake the
+ * thread.
+ */
 static void what_completes_inside_of_a_post_wakes_the_waiter(void **state)
 {
     (void) state;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What plugins get that wrap another plugin: finding it, and operations of their own for it. */
+/*
+ * The extension for plugins that wrap another plugin: selecting that plugin, and creating
+ * operations for it.
+ */
 
 #include "na/host.h"
 #include "na/operation.h"
@@ -72,7 +75,9 @@ static void candidates_come_in_the_order_of_the_core(void **state)
     assert_int_equal(candidates.count, 1);
 }
 
-/* The table is a copy in which what the plugin does not know of is absent. */
+/*
+ * The core returns a copy of the table, in which functions that the plugin does not have are NULL.
+ */
 static void a_short_table_is_completed(void **state)
 {
     struct candidates candidates = {0};
@@ -115,7 +120,7 @@ static void what_is_no_choice_is_refused_with_the_reason(void **state)
     }
 }
 
-/* What was reported, in the order of the reports. */
+/* The reports for the operation. */
 struct reports {
     unsigned int plain, receives, events;
     int32_t status;
@@ -184,7 +189,7 @@ static void reports_go_to_the_wrapping_plugin(void **state)
                      NA_PLUGIN_NOMEM);
     assert_int_equal(reports.events, 1);
     assert_int_equal(reports.last, 1);
-    /* Used again, as often as it is posted. */
+    /* The operation may be completed again each time it is posted. */
     host->op_complete(op, NA_PLUGIN_SUCCESS);
     assert_int_equal(reports.plain, 2);
     na_host_get_wrap()->op_destroy(op);

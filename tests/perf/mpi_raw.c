@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPI alone: round trips of two ranks, blocking, as JSON. MPI starts both processes itself, so that
- * raw.c is of no use. Usage: mpiexec -n 2 mpi_raw [BYTES [SECONDS]]
+ * Blocking round trips between two ranks over MPI without Amalgam; prints JSON. It does not use
+ * raw.c, because MPI starts both processes itself.
+ * Usage: mpiexec -n 2 mpi_raw [BYTES [SECONDS]]
  */
 
 #include <mpi.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Libfabric alone: reliable datagram endpoints, tagged messages, reads and writes. */
+/* Libfabric without Amalgam: reliable datagram endpoints, tagged messages, reads and writes. */
 
 #include "raw.h"
 
@@ -104,7 +104,7 @@ static struct fi_info *side_info(const struct raw_options *options)
     return info;
 }
 
-/* What each side tells the other. */
+/* Data that each side sends to the other. */
 struct introduction {
     uint64_t key;
     uint64_t base;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ping-pong, message rate, streams, puts and gets, measured alike over each library. */
+/* Ping-pong, message rate, streams, puts and gets, measured in the same way over each library. */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE
@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Nothing here lasts so long: seconds after which both processes end, whatever they do. */
+/* Seconds after which both processes end in any case; no measurement takes so long. */
 #define TIME_LIMIT 600
 
 #define TRIPS_MAX  1000000
@@ -150,7 +150,7 @@ static bool parse(int argc, char **argv, struct raw_options *options)
     return optind == argc && options->message <= RAW_BUFFER_SIZE;
 }
 
-/* Numbers with commas between them. */
+/* Numbers separated by commas. */
 static bool parse_windows(const char *text, struct raw_options *options)
 {
     char *end;
@@ -179,7 +179,7 @@ static void usage(const char *program, const struct raw_library *library)
             program, RAW_WINDOW_MAX, library->provider, library->variant);
 }
 
-/* Buffers that are used: by the largest window, and no less than ping-pong needs. */
+/* Number of buffers in use: the largest window, and at least two for ping-pong. */
 static uint64_t touched(const struct raw_options *options)
 {
     uint64_t count = 2;
@@ -189,7 +189,7 @@ static uint64_t touched(const struct raw_options *options)
     return count;
 }
 
-/* A child that spins on for nobody would slow the whole machine. */
+/* A child that went on polling after its parent's end would slow down the whole machine. */
 static void end_with_parent(pid_t parent)
 {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
@@ -232,7 +232,7 @@ static void measure(const struct raw_library *library, struct raw_side *side)
         printf("]}\n");
 }
 
-/* One line of the table: what a pull of that size is held against with as many in flight. */
+/* One line of the table: the reference for pulls of this size with as many in flight. */
 static void measure_bulk(const struct raw_library *library, struct raw_side *side, uint64_t size,
                          uint32_t window)
 {
@@ -246,7 +246,7 @@ static void measure_bulk(const struct raw_library *library, struct raw_side *sid
                (unsigned long long) size, window, read / 1e6, write / 1e6, stream / 1e6);
 }
 
-/* Waits for the other side, with progress. */
+/* Wait for the other side, and make progress meanwhile. */
 static void barrier(const struct raw_library *library, struct raw_side *side)
 {
     char byte = 0;
@@ -268,7 +268,7 @@ static void drain(const struct raw_library *library, struct raw_side *side, uint
         library->poll(side);
 }
 
-/* Seconds of a round trip, the median of single ones. */
+/* Median time of a round trip, in seconds. */
 static double measure_ping_pong(const struct raw_library *library, struct raw_side *side)
 {
     uint64_t count = 2000 + (uint64_t) (side->options->seconds * 50000);
@@ -286,7 +286,7 @@ static double measure_ping_pong(const struct raw_library *library, struct raw_si
     return median;
 }
 
-/* The receive for an answer is posted before what is answered is sent. */
+/* The receive for the answer is posted before the ping is sent. */
 static void ping_pong(const struct raw_library *library, struct raw_side *side, double *trips,
                       uint64_t count)
 {
@@ -313,7 +313,7 @@ static void ping_pong(const struct raw_library *library, struct raw_side *side, 
     }
 }
 
-/* Messages in a second, one way, as many in flight as the window of buffers allows. */
+/* Messages per second in one direction, with as many in flight as there are buffers. */
 static double measure_rate(const struct raw_library *library, struct raw_side *side)
 {
     uint64_t count = 20000 + (uint64_t) (side->options->seconds * 200000), posted = 0;
@@ -344,7 +344,7 @@ static double measure_rate(const struct raw_library *library, struct raw_side *s
     return (double) count / (now() - begin);
 }
 
-/* Bytes in a second of messages from target to origin: what a pull could be made of. */
+/* Bytes per second in messages from the target to the origin: a way to implement a pull. */
 static double measure_stream(const struct raw_library *library, struct raw_side *side,
                              uint64_t size, uint32_t window)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a fabric's library alone reaches between two processes of this machine, as JSON: the measure
- * for what a plugin makes of the same library. Here is what is measured, the same for all of them;
- * a program adds how its library does it.
+ * Measures what a fabric's library reaches between two processes of this machine without Amalgam,
+ * and prints JSON: the reference for a plugin over the same library. The measurements are the same
+ * for all libraries; each program adds the functions of its library.
  *
- * Bulk is to be compared with as many in flight: a line of --window N with
- *   hg_perf na --op get --in-flight N   the same thing, a get and nothing else;
- *   hg_perf bulk --in-flight N          pulls, each of which contains the RPC that asks for it:
- *                                       with one in flight its round trip is added to the transfer,
- *                                       with more it costs processor time that both sides need.
- * Both sides poll (--busy) and are bound alike (--bind 0,1). What counts is the better of reads and
- * of the stream, in the same run: what the memory gives differs more from one minute to another.
+ * Compare bulk with as many requests in flight. A line of --window N corresponds to
+ *   hg_perf na --op get --in-flight N   also a get and nothing else;
+ *   hg_perf bulk --in-flight N          pulls, each of which includes the RPC that asks for it.
+ * With one in flight, that RPC's round trip adds to the transfer; with more, the RPCs take
+ * processor time that both sides need.
+ * Both sides poll (--busy) and are bound alike (--bind 0,1). Use the better of reads and of the
+ * stream, from the same run, because memory bandwidth varies more from one minute to the next.
  */
 
 #ifndef PERF_RAW_H
@@ -25,23 +25,23 @@
 #define RAW_WINDOWS_MAX 8u
 
 struct raw_options {
-    const char *provider;              /* or transports */
-    const char *device;                /* or address; NULL: the program's choice */
+    const char *provider;              /* of libfabric, or UCX's transports, or TCP's address */
+    const char *device;                /* NULL: the program's default */
     uint64_t message;                  /* bytes of a ping */
-    uint32_t windows[RAW_WINDOWS_MAX]; /* bulk requests in flight, measured one after another */
+    uint32_t windows[RAW_WINDOWS_MAX]; /* bulk requests in flight, one measurement for each */
     uint32_t window_count;
-    double seconds;    /* for each measurement */
+    double seconds;    /* of each measurement */
     int processors[2]; /* of origin and target; negative: any */
-    bool variant;      /* what the program's usage line says of --variant */
+    bool variant;      /* --variant, which the program's usage line explains */
 };
 
-/* One of the two processes; begins the program's own. */
+/* One of the two processes; the program's own struct begins with this one. */
 struct raw_side {
     const struct raw_options *options;
-    uint8_t *buffer; /* RAW_WINDOW_MAX * RAW_BUFFER_SIZE, touched as far as used */
-    int socket;      /* to the other process, for the start of each measurement */
+    uint8_t *buffer; /* RAW_WINDOW_MAX buffers of RAW_BUFFER_SIZE; those in use are touched */
+    int socket;      /* to the other process, to start each measurement together */
     bool is_origin;
-    uint64_t done; /* sends, receives, puts, gets that ended */
+    uint64_t done; /* sends, receives, puts and gets that have completed */
 };
 
 enum raw_direction {
@@ -49,34 +49,37 @@ enum raw_direction {
     RAW_WRITE
 };
 
-/* What a program adds. None of it returns after a failure: there is nothing to measure then. */
+/*
+ * The functions of a library. They end the program after a failure, because there is nothing to
+ * measure then.
+ */
 struct raw_library {
-    const char *provider; /* that is measured unless another is named */
-    const char *variant;  /* of the measurement, for the usage line */
+    const char *provider; /* the default for --provider */
+    const char *variant;  /* explanation of --variant, for the usage line */
     uint64_t side_size;
 
-    void (*open)(struct raw_side *side); /* side->buffer is there */
+    void (*open)(struct raw_side *side); /* side->buffer exists already */
     void (*connect)(struct raw_side *side);
     void (*close)(struct raw_side *side);
     void (*poll)(struct raw_side *side); /* adds to side->done */
 
-    /* `slot` is less than RAW_WINDOW_MAX and not in use by another of its kind. */
+    /* `slot` is less than RAW_WINDOW_MAX, and no other operation of this kind uses the slot. */
     void (*send)(struct raw_side *side, uint64_t offset, uint64_t size, uint32_t slot);
     void (*receive)(struct raw_side *side, uint64_t offset, uint64_t size, uint32_t slot);
 
-    /* A write counts when it is in the other's memory. NULL: the library has none. */
+    /* A write completes when the data are in the peer's memory. NULL: the library has no RMA. */
     void (*rma)(struct raw_side *side, enum raw_direction direction, uint64_t offset, uint64_t size,
                 uint32_t slot);
 };
 
-/* The whole program. */
+/* The main function of each program. */
 int raw_main(int argc, char **argv, const struct raw_library *library);
 
-/* What both sides say, each to the other. */
+/* Send `own` to the other side and receive the other side's data. */
 void raw_exchange(struct raw_side *side, const void *own, size_t own_size, void *other,
                   size_t other_size);
 
-/* Ends the program with errno's text unless it is good. */
+/* End the program with the text of errno if a check fails. */
 void raw_check(bool is_good, const char *what);
 
 #endif /* PERF_RAW_H */

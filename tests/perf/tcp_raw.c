@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TCP alone: one connection, blocking writes, blocking reads into the posted buffers in order. */
+/*
+ * TCP without Amalgam: one connection, blocking writes, and blocking reads into the posted buffers
+ * in order.
+ */
 
 #include "raw.h"
 
@@ -10,7 +13,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* A read ends after this: the other process may have nothing to say before a barrier. */
+/* Time-out of a read, because the other process may have nothing to send before a barrier. */
 #define READ_US 1000
 
 struct posted {
@@ -22,8 +25,8 @@ struct side {
     struct raw_side raw;
     int fd;
     struct posted posted[RAW_WINDOW_MAX + 1];
-    uint64_t first, last; /* of those in use, counted from the beginning */
-    uint64_t received;    /* bytes of the first */
+    uint64_t first, last; /* posted buffers in use, as running counts */
+    uint64_t received;    /* bytes in the first posted buffer */
 };
 
 static void side_open(struct raw_side *raw);
@@ -50,7 +53,7 @@ int main(int argc, char **argv)
     return raw_main(argc, argv, &library);
 }
 
-/* Each listens; the origin calls the other. */
+/* The target will listen on this socket; the origin will connect it. */
 static void side_open(struct raw_side *raw)
 {
     struct side *side = (struct side *) raw;

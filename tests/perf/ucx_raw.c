@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* UCX alone: endpoints from worker addresses, tagged messages, gets and puts with remote keys. */
+/*
+ * UCX without Amalgam: endpoints from worker addresses, tagged messages, gets and puts with remote
+ * keys.
+ */
 
 #include "raw.h"
 
@@ -89,7 +92,7 @@ static void side_configure(const struct raw_side *raw, ucp_config_t *config)
         check(ucp_config_modify(config, "MM_ERROR_HANDLING", "y"), "UCX_MM_ERROR_HANDLING");
 }
 
-/* What each side tells the other. */
+/* Data that each side sends to the other. */
 struct introduction {
     uint64_t base;
     uint64_t address_size;
@@ -171,7 +174,7 @@ static void side_receive(struct raw_side *raw, uint64_t offset, uint64_t size, u
          "ucp_tag_recv_nbx");
 }
 
-/* A put has arrived when the endpoint was flushed behind it. */
+/* A put is complete at the target when a flush of the endpoint after it has completed. */
 static void side_rma(struct raw_side *raw, enum raw_direction direction, uint64_t offset,
                      uint64_t size, uint32_t slot)
 {

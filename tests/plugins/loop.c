@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A transport between the classes of one process, to exercise the core. It obeys struct
- * loop_control. Built several times: LOOP_NAME, LOOP_WAIT (0: nothing, 1: descriptor, 2:
- * poll_wait), LOOP_EXTENSIONS. Here: what it declares, classes, contexts and addresses. */
+/*
+ * The loop plugin, a transport between the classes of one process, which exercises the core and
+ * obeys struct loop_control. It is built several times, with LOOP_NAME, LOOP_WAIT (0: nothing to
+ * wait on, 1: a descriptor, 2: poll_wait) and LOOP_EXTENSIONS. This file has its offers, classes,
+ * contexts and addresses.
+ */
 
 #include "loop.h"
 
@@ -20,7 +23,7 @@ const struct na_host *loop_host;
 pthread_mutex_t loop_mutex = PTHREAD_MUTEX_INITIALIZER;
 struct na_plugin_class *loop_classes[CLASSES_MAX];
 
-/* What a function returns before it does anything. */
+/* The status with which a function has to fail at its start; NA_PLUGIN_SUCCESS: none. */
 int32_t loop_fails(const char *function)
 {
     if (loop_control.hook != NULL)
@@ -131,7 +134,10 @@ static int32_t loop_initialize(const struct na_plugin_init *init, struct na_host
     *class_p = na_class;
     info->max_tag = TAG_MAX;
     info->capabilities = NA_PLUGIN_CAP_RMA;
-    /* Between two classes one's call completes the other's receive: only said when asked for. */
+    /*
+     * A call of one class may complete a receive of another class, so that the plugin needs several
+     * threads unless the program promises a single one.
+     */
     if ((init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CLASS) != 0)
         info->capabilities |= NA_PLUGIN_CAP_NO_THREADS;
     info->max_unexpected_size = MESSAGE_MAX;
@@ -385,7 +391,9 @@ static int32_t loop_addr_deserialize(struct na_plugin_class *na_class, const voi
 }
 
 #if NA_PLUGIN_ABI_MINOR >= 2
-/* No RMA, and one that the class has not. */
+/*
+ * The class's RMA is missing here, and device memory is a capability that the class does not have.
+ */
 static uint64_t loop_addr_capabilities(struct na_plugin_class *na_class,
                                        struct na_plugin_addr *addr)
 {

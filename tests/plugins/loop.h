@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The inside of the loop plugin: its objects, and what its files share. */
+/* Internals of the loop plugin: its objects, and the functions that its files share. */
 
 #ifndef LOOP_H
 #define LOOP_H
@@ -22,14 +22,14 @@ enum loop_kind {
     TRANSFER
 };
 
-/* The private part of an operation. */
+/* The plugin's private part of an operation. */
 struct loop_op {
     struct loop_op *next;
     enum loop_kind kind;
     char *buf;
     uint64_t size, used;
     uint32_t tag, source_class, source_context;
-    struct loop_op **list; /* that it is in; under the context's mutex */
+    struct loop_op **list; /* the list that it is in; guarded by the context's mutex */
 };
 
 struct loop_message {
@@ -45,7 +45,7 @@ struct na_plugin_context {
     pthread_mutex_t mutex;
     pthread_cond_t cond;
     int fd;
-    struct loop_op *posted, *done, *held; /* receives, finished ones, sends that are held back */
+    struct loop_op *posted, *done, *held; /* receives, completed operations, held sends */
     struct loop_message *inbox;
     uint32_t woken;
 };
@@ -65,7 +65,7 @@ struct na_plugin_mem {
     uint64_t count;
     uint64_t key; /* 0 until it is registered */
     uint32_t flags;
-    struct na_plugin_mem *next; /* of what is registered */
+    struct na_plugin_mem *next; /* in the list of registered memory */
 };
 
 extern struct loop_control loop_control;

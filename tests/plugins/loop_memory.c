@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The loop plugin's memory handles, and transfers between them: byte by byte, at once, and to and
- * from what is registered only.
+ * The loop plugin's memory handles, and its transfers, which copy byte by byte within the call, and
+ * only from and to registered memory.
  */
 
 #include "loop.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What peers may put to and get from, guarded by the mutex. */
+/* The memory that peers may access; guarded by registered_mutex. */
 static pthread_mutex_t registered_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct na_plugin_mem *registered;
 static uint64_t last_key;
@@ -139,7 +139,10 @@ static char *mem_at(const struct na_plugin_mem *mem, uint64_t offset)
     return NULL;
 }
 
-/* Whatever the handle says: what counts is what was registered. The mutex is held. */
+/*
+ * Ranges are checked against the registered memory, and not against the handle that the peer sent.
+ * The caller holds the mutex.
+ */
 static int32_t copy(const struct na_plugin_mem *local, uint64_t local_offset, uint64_t key,
                     uint64_t offset, uint64_t length, bool is_put)
 {

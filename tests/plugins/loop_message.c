@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loop plugin's messages: inboxes, posted receives, progress, waiting, cancellation. */
+/* The loop plugin's messages: inboxes, posted receives, progress, waiting and cancellation. */
 
 #include "loop.h"
 
@@ -146,7 +146,7 @@ static int matches(const struct loop_op *op, const struct loop_message *message)
            op->source_context == message->source_context;
 }
 
-/* Gives a message to a receive. 0: it was not taken. */
+/* Deliver a message to a receive; returns 0 if the core did not take the message. */
 static int deliver(struct loop_op *op, struct loop_op **link, const struct loop_message *message)
 {
     const int32_t status = message->size > op->size - op->used ? NA_PLUGIN_MSGSIZE : 0;
@@ -264,7 +264,7 @@ int32_t loop_cancel(struct na_plugin_context *context, void *op)
     return status;
 }
 
-/* What the operation says is enough: nothing else is looked at. */
+/* Only the list that the operation names is searched. */
 int32_t loop_cancel_trusted(struct na_plugin_context *context, void *op_p)
 {
     struct loop_op *op = op_p;

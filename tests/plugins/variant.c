@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A plugin that can do nothing, built in several ways to see what the loader makes of it:
- * VARIANT_NAME, and one of VARIANT_MAJOR, VARIANT_MINOR, VARIANT_SIZE, VARIANT_REFUSE,
+/*
+ * A plugin without a function, built in several variants to test the loader. VARIANT_NAME is its
+ * name; the variant is one of VARIANT_MAJOR, VARIANT_MINOR, VARIANT_SIZE, VARIANT_REFUSE,
  * VARIANT_NO_POLL, VARIANT_NO_TABLE, VARIANT_NO_NAME, VARIANT_LONG, VARIANT_ENTRY,
  * VARIANT_PRIORITY, VARIANT_PROTOCOL, VARIANT_OWN_NAME, VARIANT_END, VARIANT_END_LOADED,
- * VARIANT_END_LISTED, VARIANT_DESCRIPTION. */
+ * VARIANT_END_LISTED, VARIANT_DESCRIPTION.
+ */
 
 #include "na_plugin.h"
 
@@ -40,7 +42,7 @@ __attribute__((constructor)) static void end_loaded(void)
 }
 #endif
 
-/* A table of a later minor: more functions at the end. */
+/* The table of a later minor version has more functions at its end. */
 struct long_table {
     struct na_plugin plugin;
     void *later[16];

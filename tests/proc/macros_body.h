@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The tests of mercury_macros.h; included by a C and by a C++ program.
+ * Tests of mercury_macros.h; included by a C program and by a C++ program.
  */
 #include "macros_support.h"
 
@@ -19,7 +19,7 @@ extern "C" {
 }
 #endif
 
-/* A type whose routine is written by hand, and which counts how many of it are held. */
+/* A type with a hand-written routine that counts the decoded values that were not freed. */
 typedef struct {
     uint32_t *value;
 } held_t;
@@ -50,7 +50,7 @@ static hg_return_t hg_proc_held_t(hg_proc_t proc, void *data)
     return HG_SUCCESS;
 }
 
-/* An existing structure. */
+/* A struct that the program has defined itself. */
 typedef struct {
     uint64_t cookie;
     int not_sent;
@@ -66,7 +66,7 @@ MERCURY_GEN_PROC(all_t, ((int8_t) (a))((uint8_t) (b))((int16_t) (c))((uint16_t) 
 MERCURY_GEN_PROC(holder_t, ((held_t) (a))((hg_string_t) (b))((held_t) (c))((held_t) (d)))
 MERCURY_GEN_PROC(nested_t, ((held_t) (a))((holder_t) (b))((holder_t) (c))((hg_string_t) (d)))
 
-/* Many more fields than preprocessors count to. */
+/* More fields than a preprocessor can count. */
 /* clang-format off */
 #define FIELDS_10(x)                                                     \
     ((uint8_t)(x##0))((uint8_t)(x##1))((uint8_t)(x##2))((uint8_t)(x##3)) \
@@ -187,7 +187,7 @@ static void nothing_is_left_of_what_was_cut_off(void **state)
         nested_t out;
 
         for (size_t cut = 0; cut < size; cut++) {
-            /* What was there before the decoding must not be taken for what was decoded. */
+            /* Bytes that were there before must not be taken for decoded values, and freed. */
             memset(&out, 0x5a, sizeof(out));
             assert_int_equal(decode(hg_proc_nested_t, &out, cut, encoding), HG_OVERFLOW);
             assert_int_equal(held_count, 0);
@@ -202,7 +202,7 @@ static void nothing_is_left_of_what_was_cut_off(void **state)
 static void registration_macro_takes_void(void **state)
 {
     (void) state;
-    /* No class: refused, which is all that can be seen here. */
+    /* Without a class the macro returns 0; the test is that it compiles. */
     assert_int_equal(MERCURY_REGISTER(NULL, "name", one_t, void, NULL), 0);
     assert_int_equal(MERCURY_REGISTER(NULL, "name", void, all_t, NULL), 0);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of mercury_macros.h need and C++ cannot make by itself: a processor without a
- * class.
+ * A processor without a class, for the tests of mercury_macros.h; C++ cannot create one itself.
  */
 #ifndef TESTS_PROC_MACROS_SUPPORT_H
 #define TESTS_PROC_MACROS_SUPPORT_H
@@ -12,7 +11,7 @@
 extern "C" {
 #endif
 
-/* A processor at the front of a buffer; the same one at each call. */
+/* Reset the processor to the front of the buffer; each call returns the same processor. */
 hg_proc_t macros_proc(void *buf, size_t size, hg_proc_op_t op, enum hg_proc_encoding encoding);
 
 #ifdef __cplusplus

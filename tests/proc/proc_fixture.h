@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A processor without a class, and a buffer for it, for the tests of this folder.
+ * A processor without a class, and its buffer, for the tests of this folder.
  */
 #ifndef TESTS_PROC_FIXTURE_H
 #define TESTS_PROC_FIXTURE_H
@@ -27,7 +27,7 @@ static inline void fixture_init(struct fixture *fixture, enum hg_proc_encoding e
     fixture->used = 0;
 }
 
-/* Encodes one value of a type that has the routine `proc_cb`. */
+/* Encode one value with the routine `proc_cb`. */
 static inline void fixture_encode(struct fixture *fixture, hg_proc_cb_t proc_cb, void *data)
 {
     assert_int_equal(hg_proc_reset(&fixture->proc, fixture->buf, sizeof(fixture->buf), HG_ENCODE),
@@ -37,7 +37,7 @@ static inline void fixture_encode(struct fixture *fixture, hg_proc_cb_t proc_cb,
     fixture->used = (size_t) hg_proc_get_size_used(&fixture->proc);
 }
 
-/* Decodes from a copy of `size` of the encoded bytes, so that a read past them is noticed. */
+/* Decode from a copy of exactly `size` encoded bytes, so that a sanitizer sees a read past them. */
 static inline hg_return_t fixture_decode(struct fixture *fixture, hg_proc_cb_t proc_cb, void *data,
                                          size_t size)
 {

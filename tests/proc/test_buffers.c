@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Buffers: encoding continues in an extra buffer, decoding never leaves what it was given, and
- * hand-made encoding through pointers.
+ * Buffers: encoding continues in an extra buffer, decoding never reads outside its buffer, and
+ * encoding by hand through pointers.
  */
 #include "proc_fixture.h"
 
@@ -14,7 +14,7 @@ static void encoding_grows_into_an_extra_buffer(void **state)
 
     (void) state;
     fixture_init(&fixture, HG_PROC_ENCODING_RAW, HG_NOHASH);
-    /* The item that does not fit is the first, the last, and every one between. */
+    /* The size of the buffer decides which item is the first that does not fit. */
     for (hg_size_t size = 0; size <= 64; size++) {
         assert_int_equal(hg_proc_reset(&fixture.proc, fixture.buf, size, HG_ENCODE), HG_SUCCESS);
         for (uint32_t i = 0; i < 4000; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checksums: equal on both sides, also when they grew differently, and different after any change.
+ * Checksums are equal on both sides, even if the buffers grew in different ways, and differ after
+ * any change.
  */
 #include "proc_fixture.h"
 

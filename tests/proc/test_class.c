@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processors that a program makes for a class, and the class's choice of the encoding.
+ * Processors that a program creates for a class, and the encoding that the class selects.
  */
 #include "mercury.h"
 #include "mercury_proc.h"
@@ -38,7 +38,7 @@ static void class_chooses_the_encoding(void **state)
     assert_int_equal(hg_proc_class_get_encoding(*state), HG_PROC_ENCODING_PORTABLE);
     assert_int_equal(hg_proc_create_set(*state, buf, sizeof(buf), HG_ENCODE, HG_NOHASH, &procs[1]),
                      HG_SUCCESS);
-    /* What existed before keeps its encoding. */
+    /* A processor that already exists keeps its encoding. */
     assert_int_equal(hg_proc_get_encoding(procs[0]), HG_PROC_ENCODING_RAW);
     assert_int_equal(hg_proc_get_encoding(procs[1]), HG_PROC_ENCODING_PORTABLE);
     assert_ptr_equal(hg_proc_get_class(procs[1]), *state);
@@ -69,7 +69,7 @@ static void bad_arguments_are_refused(void **state)
     assert_ptr_equal(proc, HG_PROC_NULL);
 }
 
-/* As programs do that encode into buffers of their own. */
+/* Programs that encode into buffers of their own may pass a token instead of a class. */
 static void a_token_serves_as_a_class(void **state)
 {
     hg_class_t *token = (hg_class_t *) (uintptr_t) 1;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Integers and bytes: what is decoded is what was encoded, in the documented form, and nothing is
- * read that is not there.
+ * Integers and bytes: decoding returns the encoded value, the encoding is the documented one, and
+ * no byte outside the buffer is read.
  */
 #include "proc_fixture.h"
 
 struct integer_case {
     hg_proc_cb_t proc_cb;
     size_t size;
-    uint64_t value; /* its low bytes are the integer */
+    uint64_t value; /* the integer is in the low bytes */
     size_t portable_size;
     uint8_t portable[8];
 };
@@ -114,7 +114,7 @@ static void type_names_of_older_clients_work(void **state)
     assert_true(size == UINT64_MAX && id == 0x1122334455667788 && truth == 1 && pointer == 42);
 }
 
-/* Five bytes: padded by three in the portable encoding. */
+/* The portable encoding pads these five bytes to eight. */
 static hg_return_t proc_five(hg_proc_t proc, void *data)
 {
     return hg_proc_memcpy(proc, data, 5);

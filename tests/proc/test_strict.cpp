@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The macros of the public headers in a C++ program that allows neither old-style nor useless
- * casts,
- * and HG_PROC_TYPE(), which copies objects of any type.
+ * The macros of the public headers, in a C++ program that allows neither old-style nor useless
+ * casts; and HG_PROC_TYPE(), which copies objects of any type.
  */
 #include "macros_support.h"
 
@@ -31,7 +30,7 @@ typedef struct {
 
 MERCURY_GEN_STRUCT_PROC(tag_t, ((uint64_t) (cookie)))
 MERCURY_GEN_PROC(named_t, ((hg_const_string_t) (name))((tag_t) (tag)))
-/* One that is not used, which is no reason to warn. */
+/* A type that is not used must not cause a warning. */
 MERCURY_GEN_PROC(unused_t, ((tag_t) (tag)))
 
 static hg_return_t proc_shape(hg_proc_t proc, void *data)
@@ -43,7 +42,7 @@ done:
     return ret;
 }
 
-/* The same in steps, without the library. */
+/* The same as proc_shape(), step by step. */
 static hg_return_t proc_shape_by_hand(hg_proc_t proc, struct shape *shape)
 {
     hg_return_t ret = HG_SUCCESS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strings and string objects, and forged ones.
+ * Strings and string objects, sound and forged.
  */
 #include "mercury_proc_string.h"
 #include "proc_fixture.h"
@@ -135,7 +135,7 @@ static void nul_is_at_the_end_and_nowhere_else(void **state)
             assert_null(out);
             fixture.buf[i] = saved;
         }
-        /* The NUL, or the padding in its place. */
+        /* The byte is the terminating NUL, or the padding in its place. */
         fixture.buf[11] = 'h';
         assert_int_equal(fixture_decode(&fixture, hg_proc_hg_string_t, &out, fixture.used),
                          HG_PROTOCOL_ERROR);

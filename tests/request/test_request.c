@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests: completed by callbacks that any waiting thread may run, on time, without using a core.
- * The "network" is a queue of requests; progress waits until it has one, trigger completes one.
+ * Requests are completed by callbacks that any waiting thread may run; waiting ends in time and
+ * uses no processor time. The "network" is a queue of requests: progress waits for a request, and
+ * trigger completes one.
  */
 #include "mercury_request.h"
 
@@ -194,7 +195,7 @@ struct waiter {
     unsigned int completed;
 };
 
-/* Each waits for its own requests, whose callbacks are mostly run by others. */
+/* Each thread waits for its own requests, but other threads run most of their callbacks. */
 static void *wait_many(void *arg)
 {
     struct waiter *waiter = arg;
@@ -231,7 +232,7 @@ static void threads_complete_requests_for_each_other(void **state)
         (void) pthread_join(waiters[i].thread, NULL);
         assert_int_equal(waiters[i].completed, ROUND_COUNT);
     }
-    /* Nobody slept through a completion. */
+    /* No thread slept through a completion. */
     assert_in_range(now_ms(CLOCK_MONOTONIC) - start, 0, 20000);
     hg_request_finalize(request_class, NULL);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hg_cp copies files of any size whole or not at all, stays in its directory, and says what went
- * wrong. */
+/*
+ * hg_cp copies files of any size completely or not at all, does not leave its directory, and
+ * reports errors.
+ */
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -48,7 +50,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* A file with contents that are nowhere the same; zeros are written as a hole. */
+/* Create a file in which no two blocks are equal, or a hole for zeros. */
 static void make_file(const char *path, unsigned long size, bool zeros)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
@@ -83,7 +85,7 @@ static void assert_same_contents(const char *a, const char *b)
     (void) close(b_fd);
 }
 
-/* Files in a directory; the size of the last one that is a part of a copy. */
+/* Number of files in a directory. If one of them is a partial copy, its size is stored. */
 static unsigned int count_files(const char *path, off_t *part_size)
 {
     DIR *entries = opendir(path);
@@ -148,7 +150,7 @@ static void kill_target(void)
     target.pid = 0;
 }
 
-/* Of a sparse file to a target of its own; it has begun. */
+/* Start a copy of a sparse file to a target of the test's own, and wait until it has begun. */
 static void start_copy(unsigned long size)
 {
     make_file(source, size, true);
@@ -224,7 +226,7 @@ static const char *write_key(const char *name, const char *text, mode_t mode)
     return path;
 }
 
-/* What one side has, and the other one. */
+/* The target has the right key. The origin has a wrong key, none, and then the right one. */
 static void with_the_right_key_alone_a_target_takes_files(void **state)
 {
     char right[160], wrong[160], copy[160];
@@ -254,7 +256,7 @@ static void with_the_right_key_alone_a_target_takes_files(void **state)
     stop_target();
 }
 
-/* A target of its own gets the key; one that has none refuses it. */
+/* A target that hg_cp starts gets the key; a target without a key is refused. */
 static void a_key_reaches_the_target_that_is_started(void **state)
 {
     char key[160], copy[160];
@@ -373,7 +375,7 @@ static void target_drops_the_part_when_the_origin_is_killed(void **state)
     tool_run_wait(&run, 10);
     wait_until_inbox_is_empty();
     make_file(source, 1000, false);
-    tool_run(&run, hg_cp, TEST_INIT, "--to", address, source); /* and the target serves on */
+    tool_run(&run, hg_cp, TEST_INIT, "--to", address, source); /* the target still works */
     assert_int_equal(run.code, 0);
     stop_target();
 }
@@ -411,8 +413,10 @@ static void next_target_leaves_the_part_of_a_living_one(void **state)
     stop_target();
 }
 
-/* The origin is stopped until the target has all that was offered, so that nothing of the file is
- * in flight when it dies; being stopped alone does no harm. */
+/*
+ * The origin is stopped until the target has received everything that was sent, so that no part of
+ * the file is in flight when the origin dies. The stop alone does no harm.
+ */
 static void target_notices_the_death_of_a_silent_origin(void **state)
 {
     (void) state;
@@ -454,7 +458,7 @@ static void a_signal_removes_the_part_and_the_target(void **state)
     tool_run_start(&run, hg_cp, TEST_INIT, source, copy, NULL);
     wait_until_part_is_written();
     assert_int_equal(tool_children(run.pid, children, 4), 1);
-    assert_int_equal(kill(-run.pid, SIGINT), 0); /* as a terminal does */
+    assert_int_equal(kill(-run.pid, SIGINT), 0); /* Ctrl-C signals the whole process group */
     tool_run_wait(&run, 20);
     assert_int_equal(run.code, 128 + SIGINT);
     assert_int_equal(tool_count_lines(run.err), 1);
@@ -465,7 +469,7 @@ static void a_signal_removes_the_part_and_the_target(void **state)
 
 static void gives_up_when_the_target_says_nothing(void **state)
 {
-    /* On a busy machine a target may say nothing for a second though nobody has stopped it. */
+    /* On a busy machine, a target may send nothing for a second although it is not stopped. */
     static const char *const timeouts[] = {"1", "4", "16"};
     bool is_copying = false;
 
@@ -635,7 +639,7 @@ int main(int argc, char *argv[])
         CP_TEST(gives_up_when_the_target_says_nothing),
         CP_TEST(a_file_that_becomes_shorter_is_not_copied),
     };
-    /* What does not depend on the transport. */
+    /* Tests that do not depend on the transport. */
     const struct CMUnitTest of_the_tool[] = {
         CP_TEST(target_refuses_names_that_leave_its_directory),
         CP_TEST(overwrites_only_when_both_sides_want_it),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hg_info lists plugins and skipped files, and says what an init string picks. */
+/* hg_info lists the plugins and the skipped files, and says what an init string picks. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static void lists_the_sm_plugin_with_all_it_declares(void **state)
     (void) json_object_put(object);
 }
 
-/* How memory is registered, and what moves data. */
+/* The details of an offer say how data are moved and how memory is registered. */
 static void says_how_an_offer_moves_data(void **state)
 {
     struct json_object *object, *plugins, *protocols;
@@ -179,7 +179,9 @@ static void checks_that_what_is_opened_moves_data(void **state)
     assert_null(strstr(run.out, "FAILED"));
 }
 
-/* Both ends are where the init string says, and not one of them where the transport prefers. */
+/*
+ * Both ends use the address of the init string; neither is where the transport would prefer to be.
+ */
 static void checks_at_the_address_that_is_given(void **state)
 {
     char name[32], init[128];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each measurement of hg_perf prints sane JSON, and nothing of it stays behind. */
+/* Each measurement of hg_perf prints plausible JSON and leaves nothing behind. */
 
 #include <setjmp.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 static const char *hg_perf;
 static struct tool_run run;
 
-/* Parses the output and checks what every measurement of operations promises. */
+/* Parses the output and checks the values that each measurement of operations reports. */
 static struct json_object *sane_result(void)
 {
     struct json_object *object;
@@ -81,7 +81,7 @@ static void rpc_measures_payloads_larger_than_a_message(void **state)
     (void) json_object_put(sane_result());
 }
 
-/* No more operations than have a start in the time that is measured. */
+/* There are no more operations than starts in the measured time. */
 static void every_spaces_operations(void **state)
 {
     struct json_object *object;
@@ -141,7 +141,7 @@ static void bulk_measures_pull_and_push(void **state)
     tool_run(&run, hg_perf, TEST_INIT, "bulk", "--push", "--size", "100001", "--in-flight", "4",
              "--seconds", "0.2", "--json");
     (void) json_object_put(sane_result());
-    /* The bytes of an RPC are those of all its transfers. */
+    /* The bandwidth counts the bytes of all transfers of an RPC. */
     tool_run(&run, hg_perf, TEST_INIT, "bulk", "--transfers", "10", "--size", "64k", "--seconds",
              "0.2", "--json");
     object = sane_result();
@@ -150,7 +150,7 @@ static void bulk_measures_pull_and_push(void **state)
     (void) json_object_put(object);
 }
 
-/* The median of a quantity is between the least and the most of its rounds. */
+/* The median of a value lies between its minimum and its maximum over the rounds. */
 static void sane_spread(struct json_object *object, const char *name)
 {
     double median = tool_json_number(object, name);
@@ -201,7 +201,7 @@ static void rpc_relates_itself_to_cache_lines_within_one_machine_alone(void **st
     (void) json_object_put(object);
 }
 
-/* Some transports take their time to open. */
+/* Some transports take long to open. */
 static unsigned int wait_for_children(unsigned int count, pid_t children[16])
 {
     unsigned int found = 0;
@@ -346,7 +346,7 @@ static void run_with_a_target_killed_after(useconds_t us)
     assert_true(strlen(run.err) > 0);
 }
 
-/* What it reports is of the time until then, not of that which was asked for. */
+/* The report covers the time until the failure, and not the time that was asked for. */
 static void fails_in_time_when_the_target_is_killed(void **state)
 {
     struct json_object *object;
@@ -354,7 +354,7 @@ static void fails_in_time_when_the_target_is_killed(void **state)
 
     (void) state;
     run_with_a_target_killed_after(1500000);
-    if (run.out[0] == '\0') /* it was killed before anything was measured, on a slow machine */
+    if (run.out[0] == '\0') /* a slow machine: the target was killed before anything was measured */
         run_with_a_target_killed_after(10000000);
     object = tool_run_json(&run);
     count = tool_json_number(object, "count");
@@ -374,7 +374,7 @@ static void a_signal_ends_all_its_processes(void **state)
     tool_run_start(&run, hg_perf, TEST_INIT, "rpc", "--clients", "3", "--seconds", "60", NULL);
     count = wait_for_children(4, children); /* three origins and the target */
     usleep(300000);
-    assert_int_equal(kill(-run.pid, SIGINT), 0); /* as a terminal does */
+    assert_int_equal(kill(-run.pid, SIGINT), 0); /* Ctrl-C signals the whole process group */
     tool_run_wait(&run, 20);
     assert_int_equal(run.code, 128 + SIGINT);
     assert_int_equal(tool_count_lines(run.err), 1);
@@ -445,7 +445,7 @@ int main(int argc, char *argv[])
         cmocka_unit_test(fails_in_time_when_the_target_is_killed),
         cmocka_unit_test(a_signal_ends_all_its_processes),
     };
-    /* What does not depend on the transport. */
+    /* Tests that do not depend on the transport. */
     const struct CMUnitTest of_the_tool[] = {
         cmocka_unit_test(bulk_relates_itself_to_the_machines_limits_round_by_round),
         cmocka_unit_test(targets_have_the_tools_name_in_the_process_list),

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What hg_perf makes of its rounds: medians that a bad round does not move, ratios round by round,
- * and rates of the time that was really measured. */
+/*
+ * The statistics of hg_perf: medians that a single bad round does not move, ratios round by round,
+ * and rates over the time that was measured.
+ */
 
 #include <math.h>
 #include <setjmp.h>
@@ -77,7 +79,7 @@ static void a_rate_is_of_the_time_between_completions(void **state)
     now = window->from_ns;
     for (unsigned int i = 0; i <= 10; i++)
         perf_window_complete(window, now + i * MS, now + (i + 1) * MS);
-    /* Nothing more comes: the target is gone. */
+    /* No more completions arrive, as if the target had died. */
     assert_int_equal(window->latency.count, 10);
     assert_false(window->closed);
     assert_near(perf_window_seconds(window), 0.01);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tools share about endpoints: the loop never sleeps on what has happened already, and
- * origins do not take their target's address. */
+/*
+ * The tools' common code for endpoints: the progress loop never sleeps after callbacks ran, and
+ * origins do not take their target's address.
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +15,7 @@
 #include "common/tool_clock.h"
 #include "common/tool_endpoint.h"
 
-/* How long the loop would sleep. */
+/* How long the loop sleeps if nothing happens. */
 #define SLEEP_MS 60000U
 
 struct call {

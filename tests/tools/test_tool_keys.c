@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The options of the tools for keys: --key-file and --encrypt of hg_perf and hg_cp. Both read the
- * same files; what hg_cp does with a key and without encryption is in test_hg_cp.c.
+ * The options for keys, --key-file and --encrypt, of hg_perf and hg_cp, which read the same files.
+ * test_hg_cp.c has the tests of hg_cp with a key and without encryption.
  */
 
 #include <setjmp.h>
@@ -71,7 +71,7 @@ static void target_stop(void)
 
 #define PERF(...) tool_run(&run, hg_perf, TEST_INIT, "rpc", "--seconds", "0.1", __VA_ARGS__)
 
-/* A target that hg_perf starts has the key, too. */
+/* A target that hg_perf starts gets the key as well. */
 static void a_key_is_for_both_sides(void **state)
 {
     (void) state;
@@ -107,7 +107,7 @@ static void another_key_or_none_is_refused(void **state)
     target_stop();
 }
 
-/* Neither tool starts with it, and both say why. */
+/* Neither tool starts with such a file, and both say why. */
 static void files_that_are_no_key_are_refused(void **state)
 {
     static const struct {
@@ -164,7 +164,10 @@ static void encryption_needs_a_key(void **state)
     assert_int_equal(access(copy, F_OK), -1);
 }
 
-/* Where the transport encrypts the tools do, with who does, too; elsewhere they do not start. */
+/*
+ * If the transport encrypts, the tools encrypt to a peer that does so as well; otherwise they
+ * refuse to start.
+ */
 static void both_sides_encrypt_or_neither(void **state)
 {
     char inbox[128], copy[128];

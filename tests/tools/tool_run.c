@@ -46,7 +46,7 @@ void tool_run_start(struct tool_run *run, const char *path, ...)
     assert_true(run->pid >= 0);
     if (run->pid == 0)
         run_child(run, argv);
-    (void) setpgid(run->pid, run->pid); /* whoever is first */
+    (void) setpgid(run->pid, run->pid); /* in parent and child, whichever is first */
 }
 
 void tool_run_wait(struct tool_run *run, unsigned int seconds)
@@ -124,7 +124,7 @@ struct json_object *tool_run_json(const struct tool_run *run)
     object = json_tokener_parse_ex(tokener, run->out, (int) strlen(run->out));
     if (json_tokener_get_error(tokener) != json_tokener_success || object == NULL)
         fail_msg("not JSON: %s%s", run->out, run->err);
-    /* One object, and nothing behind it. */
+    /* There is a single object, and nothing follows it. */
     assert_int_equal(strspn(run->out + json_tokener_get_parse_end(tokener), "\n"),
                      strlen(run->out + json_tokener_get_parse_end(tokener)));
     json_tokener_free(tokener);
@@ -199,7 +199,7 @@ static void run_child(struct tool_run *run, char *const argv[])
 
     (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void) setpgid(0, 0);
-    (void) signal(SIGINT, SIG_DFL); /* a shell's background ignores it */
+    (void) signal(SIGINT, SIG_DFL); /* background jobs of a shell inherit it as ignored */
     (void) dup2(run->out_fd, STDOUT_FILENO);
     (void) dup2(run->err_fd, STDERR_FILENO);
     if (file_size_limit != 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs a tool as a process and keeps what it printed. */
+/* Runs a tool as a process and keeps its output. */
 
 #ifndef AMALGAM_TEST_TOOL_RUN_H
 #define AMALGAM_TEST_TOOL_RUN_H
@@ -13,7 +13,7 @@
 #define TOOL_RUN_OUTPUT_SIZE (1U << 20)
 #define TOOL_RUN_ARGS_MAX    32
 
-/* A process and what it printed. */
+/* A process and its output. */
 struct tool_run {
     pid_t pid;
     int out_fd, err_fd;
@@ -22,30 +22,32 @@ struct tool_run {
     char err[TOOL_RUN_OUTPUT_SIZE];
 };
 
-/* Starts path with arguments, the last of which is NULL, in a process group of its own. */
+/*
+ * Start the program `path` with the arguments, the last of which is NULL, in its own process group.
+ */
 void tool_run_start(struct tool_run *run, const char *path, ...) __attribute__((sentinel));
 
-/* Waits for it; a test fails when that takes longer. */
+/* Wait for the end of the process; the test fails if that takes longer. */
 void tool_run_wait(struct tool_run *run, unsigned int seconds);
 
-/* Both, with two minutes. */
+/* Start a process and wait for its end, for at most two minutes. */
 #define tool_run(run, ...)                      \
     do {                                        \
         tool_run_start(run, __VA_ARGS__, NULL); \
         tool_run_wait(run, 120);                \
     } while (0)
 
-/* Waits until the process has printed a line, and copies that. */
+/* Wait until the process has printed a line, and copy the line. */
 void tool_run_first_line(struct tool_run *run, char *line, size_t line_size);
 
-/* The init string under test: AMALGAM_TEST_INIT, na+sm by default; and whether it is that. */
+/* The init string under test, which is AMALGAM_TEST_INIT or "na+sm"; and whether it is "na+sm". */
 const char *test_init_string(void);
 bool test_is_sm(void);
 
-/* What tells a tool to use it. */
+/* The arguments that make a tool use this init string. */
 #define TEST_INIT "--init", test_init_string()
 
-/* Skips the rest of a test that is about shared memory when another transport is tested. */
+/* Skips the rest of a test that applies to shared memory only, when another transport is tested. */
 #define TEST_NEEDS_SM()                                                 \
     do {                                                                \
         if (!test_is_sm()) {                                            \
@@ -54,25 +56,25 @@ bool test_is_sm(void);
         }                                                               \
     } while (0)
 
-/* Lines of a text but for those of the library's log. */
+/* Number of lines in a text, without those of the library's log. */
 unsigned int tool_count_lines(const char *text);
 
-/* Processes that are started from now on may write files up to this size; 0: any. */
+/* Limit the size of files that processes started from now on may write; 0: no limit. */
 void tool_run_limit_file_size(unsigned long size);
 
-/* What was printed, as JSON; the caller owns it. */
+/* Parse the output as JSON; the caller owns the object. */
 struct json_object *tool_run_json(const struct tool_run *run);
 
-/* A member, by names separated by dots; the test fails when it is not there. */
+/* Get a member by its path, names separated by dots; the test fails if the member is missing. */
 struct json_object *tool_json_at(struct json_object *object, const char *path);
 double tool_json_number(struct json_object *object, const char *path);
 const char *tool_json_string(struct json_object *object, const char *path);
 
-/* A new directory; removed with all that is in it. */
+/* Create a temporary directory; remove it with its contents. */
 void tool_temp_dir(char *path, size_t size);
 void tool_temp_dir_remove(const char *path);
 
-/* Children of a process that are alive. */
+/* Living children of a process. */
 unsigned int tool_children(pid_t pid, pid_t *children, unsigned int max);
 
 #endif /* AMALGAM_TEST_TOOL_RUN_H */
