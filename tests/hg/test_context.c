@@ -257,7 +257,7 @@ static void unposted_context_receives_nothing(void **state)
 
     (void) state;
     pair_open(&pair, NULL);
-    /* UCX 1.13 may end a process that closes its class before its connection is made. */
+    /* UCX 1.13 may abort a process that closes its class before its connection is made. */
     pair_echo(&pair, 16);
     assert_int_equal(HG_Context_unpost(pair.target.context), HG_SUCCESS);
     handle = pair_create(&pair, RPC_NULL);

@@ -1,3 +1,3 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C client as C++: the macros have to be as good there.
+// The C client as C++: the macros have to work there as well.
 #include "client.c"

@@ -135,8 +135,8 @@ static int32_t loop_initialize(const struct na_plugin_init *init, struct na_host
     info->max_tag = TAG_MAX;
     info->capabilities = NA_PLUGIN_CAP_RMA;
     /*
-     * A call of one class may complete a receive of another class, so that the plugin needs several
-     * threads unless the program promises a single one.
+     * A call of one class may complete a receive of another class, on another thread. So the
+     * plugin declares NO_THREADS only if the program promises a single thread.
      */
     if ((init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CLASS) != 0)
         info->capabilities |= NA_PLUGIN_CAP_NO_THREADS;
