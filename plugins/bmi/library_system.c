@@ -57,8 +57,11 @@ int32_t library_open(struct library *library, struct sockaddr_storage *place)
             break;
     }
     library->is_open = ret == NA_PLUGIN_SUCCESS;
-    if (!library->is_open)
+    if (!library->is_open) {
+        (void) pthread_mutex_lock(&library_lock);
         library_is_taken = false;
+        (void) pthread_mutex_unlock(&library_lock);
+    }
     return ret;
 }
 

@@ -208,6 +208,8 @@ static int32_t port_start(void)
     if (ret == NA_PLUGIN_SUCCESS)
         ret = thread_start(port_run, NULL, &port_thread);
     if (ret != NA_PLUGIN_SUCCESS) {
+        if (port_self != MPI_COMM_NULL)
+            (void) MPI_Comm_free(&port_self);
         own_port[0] = '\0';
         (void) MPI_Close_port(port);
     }

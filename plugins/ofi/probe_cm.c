@@ -88,7 +88,9 @@ static int ofi_cm_domain_open(struct na_plugin_class *na_class)
     hints->addr_format = na_class->info->addr_format;
     hints->fabric_attr->prov_name = strdup("verbs");
     hints->domain_attr->name = strdup(na_class->info->domain_attr->name);
-    error = fi_getinfo(OFI_API_VERSION, NULL, NULL, 0, hints, &cm->info);
+    error = -FI_ENOMEM;
+    if (hints->fabric_attr->prov_name != NULL && hints->domain_attr->name != NULL)
+        error = fi_getinfo(OFI_API_VERSION, NULL, NULL, 0, hints, &cm->info);
     if (error == 0)
         error = fi_fabric(cm->info->fabric_attr, &cm->fabric, NULL);
     if (error == 0)
@@ -116,8 +118,12 @@ static int ofi_cm_connect(struct na_plugin_class *na_class, struct ofi_cm_probe 
     free(info->dest_addr);
     info->dest_addrlen = kit_location_length(address);
     info->dest_addr = calloc(1, info->dest_addrlen);
-    if (info->dest_addr != NULL)
-        memcpy(info->dest_addr, address, info->dest_addrlen);
+    if (info->dest_addr == NULL) {
+        info->dest_addrlen = 0;
+        fi_freeinfo(info);
+        return FI_EAGAIN;
+    }
+    memcpy(info->dest_addr, address, info->dest_addrlen);
     info->tx_attr->size = info->rx_attr->size = 1;
     error = fi_eq_open(cm->fabric, &eq_attr, &probe->eq, NULL);
     if (error == 0)

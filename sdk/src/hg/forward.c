@@ -570,17 +570,26 @@ static bool UTIL_COLD hg_forward_refuse(struct hg_handle *handle,
     return true;
 }
 
-/* Under the lock, so that a cancel either finds the receive or keeps it from being posted. */
+/*
+ * Under the lock, so that a cancel either finds the receive or keeps it from being posted. The
+ * receive may complete at once in another thread: one more part keeps the operation from ending
+ * before the lock is released.
+ */
 static hg_return_t hg_forward_post_again(struct hg_handle *handle)
 {
     hg_return_t ret = HG_CANCELED;
 
+    atomic_fetch_add(&handle->pending, 1);
     (void) pthread_mutex_lock(&handle->lock);
     if (!atomic_load(&handle->is_canceled))
         ret = hg_forward_post(handle);
     (void) pthread_mutex_unlock(&handle->lock);
-    if (ret != HG_SUCCESS)
-        hg_generation_mark_stale(handle);
+    if (ret == HG_SUCCESS) {
+        hg_forward_part_done(handle);
+        return HG_SUCCESS;
+    }
+    atomic_fetch_sub(&handle->pending, 1);
+    hg_generation_mark_stale(handle);
     if (ret == HG_CANCELED)
         hg_control_send_abandon(handle);
     return ret;
