@@ -27,7 +27,7 @@
 #define TURN_NS         UINT64_C(30000000000) /* longest wait for processes that connect to it */
 #define TURN_PAUSE      1000000
 #define ACCEPT_PAUSE    100000000
-#define CLOSE_NS        UINT64_C(1000000000) /* for BYEs when the process ends */
+#define CLOSE_NS        UINT64_C(3000000000) /* for BYEs when the process ends */
 #define CLOSE_PAUSE     1000000
 #define DETACH_SIGNAL   (SIGRTMAX - 3)
 #define DETACH_AFTER_NS UINT64_C(50000000) /* by then the accepting thread sleeps without a lock */
