@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Inline transfers: the bytes travel in the control records, which arrive whole and in order. The
- * first record of a put is its REQUEST; the receiver says up to which one the sender may go. Where
- * the network can, a REQUEST has all of the bytes behind it, or each record those of its own.
+ * first record of a put is its REQUEST; the receiver grants the number of records that may be sent.
+ * With data_send all bytes follow the REQUEST, or each record is followed by its own.
  */
 
 #include "rma_state.h"
@@ -11,7 +11,7 @@
 
 static uint64_t inline_window(const struct kit_rma_transfer *transfer);
 
-/* Bytes in a record to that peer, no more than the other side can do. */
+/* Bytes in a record to this peer; `piece_size` is the most that the other side accepts. */
 uint32_t kit_rma_inline_most(const struct kit_rma *rma, void *peer, uint32_t piece_size)
 {
     const uint32_t most = rma->ops->inline_size != NULL ? rma->ops->inline_size(rma->owner, peer)
@@ -20,7 +20,7 @@ uint32_t kit_rma_inline_most(const struct kit_rma *rma, void *peer, uint32_t pie
     return most < piece_size ? most : piece_size;
 }
 
-/* Records that may be sent before the receiver says more: it has nothing to make ready. */
+/* Records that may be sent before the first GRANT: an inline receiver posts nothing. */
 uint64_t kit_rma_inline_first(const struct kit_rma_transfer *transfer)
 {
     const uint64_t window = inline_window(transfer);
@@ -28,7 +28,7 @@ uint64_t kit_rma_inline_first(const struct kit_rma_transfer *transfer)
     return transfer->pieces < window ? transfer->pieces : window;
 }
 
-/* Notes down what is to be sent; there is nothing to be asked again. */
+/* Marks DATA or GRANT as pending. Always true: it never depends on the owner's resources. */
 bool kit_rma_inline_move(struct kit_rma_transfer *transfer)
 {
     if (transfer->is_sender) {
@@ -47,7 +47,7 @@ bool kit_rma_inline_move(struct kit_rma_transfer *transfer)
     return true;
 }
 
-/* Bytes of that record. */
+/* Bytes of data in record `number`. */
 uint32_t kit_rma_inline_size(const struct kit_rma_transfer *transfer, uint64_t number)
 {
     const uint64_t left = transfer->length - number * transfer->piece_size;
@@ -55,14 +55,14 @@ uint32_t kit_rma_inline_size(const struct kit_rma_transfer *transfer, uint64_t n
     return left < transfer->piece_size ? (uint32_t) left : transfer->piece_size;
 }
 
-/* Where in the region they are. */
+/* Offset of these bytes in the region. */
 uint64_t kit_rma_inline_offset(const struct kit_rma_transfer *transfer, uint64_t number)
 {
     return (uint64_t) (transfer->base - kit_rma_mem_base(transfer->region)) +
            number * transfer->piece_size;
 }
 
-/* Up to which record the receiver lets us go. False: it cannot be. */
+/* Takes the number of granted records from a GRANT or REQUEST. False: the number is invalid. */
 bool kit_rma_inline_grant(struct kit_rma_transfer *transfer, uint64_t granted)
 {
     if (granted <= transfer->granted || granted > transfer->pieces)
@@ -71,7 +71,7 @@ bool kit_rma_inline_grant(struct kit_rma_transfer *transfer, uint64_t granted)
     return true;
 }
 
-/* Bytes that came. False: they are not the next ones, or were not granted. */
+/* Copies the bytes of a record. False: they are not the next ones, or were not granted. */
 bool kit_rma_inline_take(struct kit_rma_transfer *transfer, const struct rma_in *in)
 {
     const struct kit_rma *rma = transfer->rma;
@@ -84,7 +84,7 @@ bool kit_rma_inline_take(struct kit_rma_transfer *transfer, const struct rma_in 
     if (number != transfer->done || number >= transfer->granted ||
         in->payload_size != kit_rma_inline_size(transfer, number))
         return false;
-    if (kit_rma_is_apart(rma))
+    if (kit_rma_owner_copies(rma))
         rma->ops->data_take(rma->owner, transfer->region, kit_rma_inline_offset(transfer, number),
                             in->payload, in->payload_size);
     else
@@ -97,7 +97,7 @@ bool kit_rma_inline_take(struct kit_rma_transfer *transfer, const struct rma_in 
     return true;
 }
 
-/* Records that are sealed are copied, and may be large: what they take has a bound. */
+/* Sealed records are copied and may be large, so that their window is limited in bytes too. */
 static uint64_t inline_window(const struct kit_rma_transfer *transfer)
 {
     uint32_t window = RMA_INLINE_WINDOW;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory handles: regions of the kit, and the transfers of peers that touch them. */
+/* Memory handles, and the transfers of peers that access them. */
 
 #include "rma_state.h"
 
 static struct kit_region *memory_make(void);
 static void memory_free(struct kit_region *memory);
 static void memory_targets_end(struct kit_rma *rma, const struct kit_region *memory);
-static const struct kit_rma_transfer *memory_toucher(const struct kit_link *list,
-                                                     const struct kit_region *memory);
+static const struct kit_rma_transfer *memory_user(const struct kit_link *list,
+                                                  const struct kit_region *memory);
 
 int32_t kit_rma_mem_create(struct kit_rma *rma, void *base, uint64_t length, uint32_t flags,
                            struct kit_region **memory_p)
@@ -61,13 +61,12 @@ bool kit_rma_mem_deregister(struct kit_rma *rma, struct kit_region *memory)
 bool kit_rma_region_leave(struct kit_rma *rma, const struct kit_region *region)
 {
     memory_targets_end(rma, region);
-    return memory_toucher(&rma->targets, region) == NULL &&
-           memory_toucher(&rma->closing, region) == NULL;
+    return memory_user(&rma->targets, region) == NULL && memory_user(&rma->closing, region) == NULL;
 }
 
 void *kit_rma_region_peer(const struct kit_rma *rma, const struct kit_region *region)
 {
-    const struct kit_rma_transfer *transfer = memory_toucher(&rma->closing, region);
+    const struct kit_rma_transfer *transfer = memory_user(&rma->closing, region);
 
     return transfer != NULL ? transfer->peer : NULL;
 }
@@ -106,7 +105,7 @@ int32_t kit_rma_mem_deserialize(struct kit_rma *rma, const void *buf, uint64_t s
     return NA_PLUGIN_SUCCESS;
 }
 
-/* What callers forgot. */
+/* Frees the handles that the caller did not free. */
 void kit_rma_mem_free_all(struct kit_rma *rma)
 {
     struct kit_link *node;
@@ -147,15 +146,15 @@ static void memory_targets_end(struct kit_rma *rma, const struct kit_region *mem
     kit_rma_dispatch(rma);
 }
 
-/* A transfer for which the network may touch the memory; NULL: there is none. */
-static const struct kit_rma_transfer *memory_toucher(const struct kit_link *list,
-                                                     const struct kit_region *memory)
+/* Returns a transfer for which the network may access the memory, or NULL. */
+static const struct kit_rma_transfer *memory_user(const struct kit_link *list,
+                                                  const struct kit_region *memory)
 {
     for (const struct kit_link *node = list->next; node != list; node = node->next) {
         const struct kit_rma_transfer *transfer =
             kit_container(node, const struct kit_rma_transfer, node);
 
-        if (transfer->region == memory && transfer->in_touch != 0)
+        if (transfer->region == memory && transfer->in_use != 0)
             return transfer;
     }
     return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Movers of which the target does all: cross-memory attach, and one-sided reads and writes. The
- * origin waits for DONE or STOP, and until then its memory is in touch.
+ * Movers whose target moves the bytes of a put and of a get: cross-memory attach, and one-sided
+ * reads and writes. The origin's memory is in use until DONE or STOP arrives.
  */
 
 #include "rma_state.h"
@@ -19,7 +19,7 @@ static int32_t attach_step(struct kit_rma_transfer *transfer);
 static bool one_sided_move(struct kit_rma_transfer *transfer);
 static void target_deliver(struct kit_rma_transfer *transfer);
 
-/* Does what can be done now. False when the owner wants to be asked again. */
+/* Returns false if the owner had no resources: the caller retries. */
 bool kit_rma_move_run(struct kit_rma_transfer *transfer)
 {
     if (transfer->is_origin)
@@ -29,13 +29,13 @@ bool kit_rma_move_run(struct kit_rma_transfer *transfer)
     return transfer->mover == KIT_RMA_ATTACH ? attach_move(transfer) : one_sided_move(transfer);
 }
 
-/* The transfer is over: at the origin once the target leaves its memory alone, or is gone. */
+/* The transfer has ended: the origin conceals its memory once the target stopped or is gone. */
 void kit_rma_move_leave(struct kit_rma_transfer *transfer)
 {
     if (!transfer->is_origin || (!transfer->is_aborted && transfer->stop == UINT64_MAX &&
-                                 transfer->in_touch != 0 && !transfer->is_delivered))
+                                 transfer->in_use != 0 && !transfer->is_delivered))
         return;
-    transfer->in_touch = 0;
+    transfer->in_use = 0;
     transfer->guard = 0;
     origin_conceal(transfer);
 }
@@ -46,7 +46,7 @@ void kit_rma_move_done(struct kit_rma *rma, struct kit_rma_move *move, int32_t s
 
     (void) rma;
     transfer->is_moving = false;
-    transfer->in_touch = 0;
+    transfer->in_use = 0;
     kit_rma_activate(transfer);
     if (transfer->is_over || transfer->is_delivered)
         return;
@@ -63,7 +63,7 @@ static bool origin_run(struct kit_rma_transfer *transfer)
     if (transfer->is_refused) {
         rma->ops->attach_refused(rma->owner, transfer->peer);
         transfer->is_refused = false;
-        transfer->in_touch = 0;
+        transfer->in_use = 0;
         kit_rma_transfer_plan(transfer);
         if (transfer->mover == KIT_RMA_ATTACH)
             kit_rma_transfer_end(transfer, NA_PLUGIN_OPNOTSUPPORTED, false);
@@ -78,13 +78,13 @@ static bool origin_run(struct kit_rma_transfer *transfer)
     return origin_expose(transfer);
 }
 
-/* The target has moved all, or a part. */
+/* The target has moved all bytes, or a part of a one-sided transfer. */
 static void origin_advance(struct kit_rma_transfer *transfer)
 {
     struct kit_rma *rma = transfer->rma;
     int32_t ret = NA_PLUGIN_SUCCESS;
 
-    transfer->in_touch = 0;
+    transfer->in_use = 0;
     transfer->is_delivered = transfer->has_note = false;
     if (transfer->mover == KIT_RMA_ONE_SIDED) {
         ret = rma->ops->expose_check(rma->owner, &transfer->exposure);
@@ -102,7 +102,7 @@ static void origin_advance(struct kit_rma_transfer *transfer)
         origin_conceal(transfer);
 }
 
-/* The next part is a transfer of its own to the target, which may still have this one. */
+/* Each part has an id of its own: the transfer of the previous one may still exist at the target. */
 static int32_t origin_renew(struct kit_rma_transfer *transfer)
 {
     struct kit_table *ids = &transfer->rma->ids;
@@ -153,7 +153,7 @@ static void origin_conceal(struct kit_rma_transfer *transfer)
     rma->ops->conceal(rma->owner, &transfer->exposure);
 }
 
-/* As much as this poll may copy; who asked first comes first. */
+/* Copies until the attach budget of this poll is used up. */
 static bool attach_move(struct kit_rma_transfer *transfer)
 {
     struct kit_rma *rma = transfer->rma;
@@ -174,8 +174,8 @@ static bool attach_move(struct kit_rma_transfer *transfer)
 }
 
 /*
- * The origin chose the addresses: they are in its own process, whatever they are. What is read is
- * read before the guard, what is written right behind it.
+ * The addresses are the origin's and need no check: they can only reach its own process. A put
+ * reads the guard after the bytes, a get right before it writes them.
  */
 static int32_t attach_step(struct kit_rma_transfer *transfer)
 {
@@ -224,7 +224,7 @@ static bool one_sided_move(struct kit_rma_transfer *transfer)
     move->is_ordered = 0;
     move->priv = kit_rma_transfer_priv(transfer);
     transfer->is_moving = true;
-    transfer->in_touch = 1;
+    transfer->in_use = 1;
     ret = rma->ops->move(rma->owner, move);
     if (ret == NA_PLUGIN_SUCCESS) {
         if (transfer->is_moving && move->is_ordered != 0)
@@ -232,7 +232,7 @@ static bool one_sided_move(struct kit_rma_transfer *transfer)
         return true;
     }
     transfer->is_moving = false;
-    transfer->in_touch = 0;
+    transfer->in_use = 0;
     if (ret == NA_PLUGIN_AGAIN || ret == NA_PLUGIN_NOMEM)
         return false;
     kit_rma_transfer_end(transfer, ret, true);

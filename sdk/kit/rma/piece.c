@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pieces: receives are posted before the sender learns their tags, sends follow what it learned. */
+/* Pieces: the receiver posts receives and grants their tags, the sender sends to granted tags. */
 
 #include "rma_state.h"
 
@@ -12,17 +12,18 @@ static void part_put(struct kit_rma *rma, struct rma_part *part);
 static void piece_count(struct kit_rma_transfer *transfer, const struct rma_part *part,
                         int32_t status, uint64_t size);
 static void pieces_cancel(struct kit_rma_transfer *transfer);
-static bool room_pass(struct kit_rma *rma, struct kit_link *list, bool is_send);
+static bool room_activate(struct kit_rma *rma, struct kit_link *list, bool is_send);
 static uint32_t tag_get(struct kit_rma *rma);
 static void tag_put(struct kit_rma *rma, uint32_t tag);
 
-/* Whether a transfer that waited for room is the next to be looked after. */
-bool kit_rma_room_pass(struct kit_rma *rma)
+/* Activates a transfer that waited for max_sends or max_receives. False: there is none. */
+bool kit_rma_room_activate(struct kit_rma *rma)
 {
-    return room_pass(rma, &rma->send_room, true) || room_pass(rma, &rma->receive_room, false);
+    return room_activate(rma, &rma->send_room, true) ||
+           room_activate(rma, &rma->receive_room, false);
 }
 
-/* False when the owner wants to be asked again. */
+/* Returns false if the owner had no resources: the caller retries. */
 bool kit_rma_pieces_move(struct kit_rma_transfer *transfer)
 {
     return transfer->is_sender ? pieces_send(transfer) : pieces_receive(transfer);
@@ -41,8 +42,8 @@ void kit_rma_piece_done(struct kit_rma *rma, struct kit_rma_piece *piece, int32_
         rma->receives--;
         tag_put(rma, piece->tag);
     }
-    if (part->is_in_touch)
-        transfer->in_touch--;
+    if (part->is_in_use)
+        transfer->in_use--;
     piece_count(transfer, part, status, size);
     part_put(rma, part);
     kit_rma_activate(transfer);
@@ -53,16 +54,17 @@ void kit_rma_piece_released(struct kit_rma *rma, struct kit_rma_piece *piece)
     struct rma_part *part = (struct rma_part *) (void *) piece;
 
     (void) rma;
-    if (!part->is_in_touch)
+    if (!part->is_in_use)
         return;
-    part->is_in_touch = false;
-    part->transfer->in_touch--;
+    part->is_in_use = false;
+    part->transfer->in_use--;
     kit_rma_activate(part->transfer);
 }
 
 /*
- * The transfer is over: the network is to leave its memory alone, and receives whose piece will not
- * come are withdrawn, or all of them when the peer is gone. Pieces may end in here.
+ * The transfer has ended: cancels its pieces, and withdraws receives whose piece will not come, or
+ * all pieces if the peer is gone. The owner may complete pieces inside of these calls, so that the
+ * list is walked from its start again.
  */
 void kit_rma_pieces_leave(struct kit_rma_transfer *transfer)
 {
@@ -87,7 +89,7 @@ void kit_rma_pieces_leave(struct kit_rma_transfer *transfer)
     }
 }
 
-/* Tags that the receiver tells us; the record is in our byte order. False: it is not right. */
+/* Takes the tags that the receiver grants; in host byte order. False: the record is invalid. */
 bool kit_rma_tags_take(struct kit_rma_transfer *transfer, const struct rma_record *record,
                        const uint32_t *tags)
 {
@@ -118,7 +120,7 @@ static bool pieces_send(struct kit_rma_transfer *transfer)
                 kit_list_append(&rma->send_room, &transfer->room);
             return true;
         }
-        transfer->moved++; /* also when it ends in the call */
+        transfer->moved++; /* before the call, in which the piece may complete */
         ret = piece_start(transfer, number, transfer->tags[number % RMA_WINDOW_MAX]);
         if (kit_likely(ret == NA_PLUGIN_SUCCESS))
             continue;
@@ -130,7 +132,7 @@ static bool pieces_send(struct kit_rma_transfer *transfer)
     return true;
 }
 
-/* Of a large window some pieces at a time: each GRANT is a record. */
+/* Posts receives once a quarter of the window is free, so that one GRANT has several tags. */
 static bool pieces_receive(struct kit_rma_transfer *transfer)
 {
     struct kit_rma *rma = transfer->rma;
@@ -169,7 +171,7 @@ static bool piece_has_room(const struct kit_rma *rma, bool is_send)
 {
     if (is_send)
         return rma->sends < rma->config.max_sends;
-    /* Those that stall do not keep others out, but tags have an end. */
+    /* max_receives excludes stalled receives, but half of the tags stay free for tag_get(). */
     return rma->receives < rma->config.tag_count / 2 &&
            (rma->receives < rma->stalled ||
             rma->receives - rma->stalled < rma->config.max_receives);
@@ -187,7 +189,7 @@ static int32_t piece_start(struct kit_rma_transfer *transfer, uint64_t number, u
         return NA_PLUGIN_NOMEM;
     part->transfer = transfer;
     part->number = number;
-    part->is_in_touch = true;
+    part->is_in_use = true;
     part->is_canceled = part->is_withdrawn = false;
     part->piece.peer = transfer->peer;
     part->piece.memory = transfer->base + offset;
@@ -196,7 +198,7 @@ static int32_t piece_start(struct kit_rma_transfer *transfer, uint64_t number, u
     part->piece.is_send = transfer->is_sender;
     part->piece.is_device = transfer->is_device;
     kit_list_append(&transfer->parts, &part->node);
-    transfer->in_touch++;
+    transfer->in_use++;
     if (transfer->is_sender) {
         rma->sends++;
         ret = rma->ops->piece_send(rma->owner, &part->piece);
@@ -207,8 +209,8 @@ static int32_t piece_start(struct kit_rma_transfer *transfer, uint64_t number, u
     if (kit_likely(ret == NA_PLUGIN_SUCCESS))
         return ret;
     kit_list_remove(&part->node);
-    if (part->is_in_touch)
-        transfer->in_touch--;
+    if (part->is_in_use)
+        transfer->in_use--;
     if (transfer->is_sender)
         rma->sends--;
     else
@@ -239,7 +241,7 @@ static void part_put(struct kit_rma *rma, struct rma_part *part)
     kit_list_append(&rma->free_parts, &part->node);
 }
 
-/* What a piece that ended means for its transfer. */
+/* Updates the transfer of a piece that completed. */
 static void piece_count(struct kit_rma_transfer *transfer, const struct rma_part *part,
                         int32_t status, uint64_t size)
 {
@@ -264,7 +266,7 @@ static void piece_count(struct kit_rma_transfer *transfer, const struct rma_part
     }
 }
 
-/* Pieces may end in here, this one and others. */
+/* The owner may complete any pieces inside of piece_cancel: the walk starts again after each. */
 static void pieces_cancel(struct kit_rma_transfer *transfer)
 {
     const struct kit_rma *rma = transfer->rma;
@@ -278,16 +280,16 @@ static void pieces_cancel(struct kit_rma_transfer *transfer)
         if (part->is_canceled)
             continue;
         part->is_canceled = true;
-        if (rma->ops->piece_cancel(rma->owner, &part->piece) && part->is_in_touch) {
-            part->is_in_touch = false;
-            transfer->in_touch--;
+        if (rma->ops->piece_cancel(rma->owner, &part->piece) && part->is_in_use) {
+            part->is_in_use = false;
+            transfer->in_use--;
         }
         node = transfer->parts.next;
     }
 }
 
-/* Before those that have pieces under way already. */
-static bool room_pass(struct kit_rma *rma, struct kit_link *list, bool is_send)
+/* Activates the first waiting transfer, ahead of those that have pieces in flight already. */
+static bool room_activate(struct kit_rma *rma, struct kit_link *list, bool is_send)
 {
     struct kit_rma_transfer *transfer;
 
@@ -300,7 +302,7 @@ static bool room_pass(struct kit_rma *rma, struct kit_link *list, bool is_send)
     return true;
 }
 
-/* In turn, so that one which was just free is long not used; fewer than half are in use. */
+/* Tags are used in turn, so that a freed one is not reused soon. At most half are in use. */
 static uint32_t tag_get(struct kit_rma *rma)
 {
     uint32_t tag;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Control records: what a transfer has pending, and what peers send, none of which is trusted. */
+/* Control records: sends those that a transfer has pending, and checks those that peers send. */
 
 #include "rma_state.h"
 
 #include <endian.h>
 #include <string.h>
 
-/* A record to be sent. */
+/* A record to be sent, little-endian. */
 struct record_out {
     struct rma_record record;
     uint8_t payload[RMA_PAYLOAD_MAX];
@@ -34,13 +34,13 @@ static void record_done(struct kit_rma_transfer *transfer);
 static void record_stop(struct kit_rma_transfer *transfer, const struct rma_record *record);
 static int32_t record_status(const struct rma_record *record);
 
-/* Sends the pending records, in order. False when the owner wants to be asked again. */
+/* Sends the pending records, in order. Returns false if the owner had no resources. */
 bool kit_rma_records_send(struct kit_rma_transfer *transfer)
 {
     for (int kind = 0; kind < RMA_KINDS && transfer->pending != 0; kind++) {
         int32_t ret = NA_PLUGIN_SUCCESS;
 
-        /* A request needs its note; and nothing is said to stop while the network moves bytes. */
+        /* A REQUEST waits for its note; a STOP waits until the network moves no bytes. */
         if ((kind == RMA_REQUEST && kit_rma_is_remote(transfer->mover) && !transfer->has_note) ||
             (kind == RMA_STOP && transfer->is_moving))
             continue;
@@ -64,7 +64,7 @@ void kit_rma_control(struct kit_rma *rma, void *peer, const void *data, uint64_t
 
     if (kit_likely(
             size <= record_most(rma) && record_read(data, size, &in) &&
-            (!(kit_rma_is_apart(rma) && in.mover == KIT_RMA_INLINE && in.payload_size != 0) ||
+            (!(kit_rma_owner_copies(rma) && in.mover == KIT_RMA_INLINE && in.payload_size != 0) ||
              rma->is_inline_only))) {
         record_came(rma, peer, &in);
         return;
@@ -76,25 +76,25 @@ void kit_rma_control(struct kit_rma *rma, void *peer, const void *data, uint64_t
 void kit_rma_control_data(struct kit_rma *rma, void *peer, const void *record, uint64_t record_size,
                           const void *data, uint64_t size)
 {
-    const bool is_apart = kit_rma_is_apart(rma);
-    const uint32_t most = is_apart ? rma->config.inline_size : rma->config.eager_size;
+    const bool owner_copies = kit_rma_owner_copies(rma);
+    const uint32_t most = owner_copies ? rma->config.inline_size : rma->config.eager_size;
     struct rma_in in;
 
     if (kit_unlikely(rma->is_inline_only || record_size != sizeof(in.record) || most == 0 ||
                      size > most || !record_read(record, record_size, &in) ||
                      in.mover != KIT_RMA_INLINE || !record_has_payload(&in) ||
-                     (!is_apart &&
+                     (!owner_copies &&
                       (in.record.kind != RMA_REQUEST || (in.record.flags & RMA_IS_PUT) == 0)))) {
         rma->counters.records_bad++;
         return;
     }
     in.payload = data;
     in.payload_size = (uint32_t) size;
-    in.is_eager = !is_apart;
+    in.is_eager = !owner_copies;
     record_came(rma, peer, &in);
 }
 
-/* Bytes of a record with all that is behind it. */
+/* Most bytes of a record with its payload. */
 static uint64_t record_most(const struct kit_rma *rma)
 {
     const uint64_t most = sizeof(struct rma_record) + (uint64_t) rma->config.inline_size;
@@ -122,7 +122,10 @@ static void record_came(struct kit_rma *rma, void *peer, const struct rma_in *in
     }
 }
 
-/* A transfer of a peer does not go on in another session than that in which it was asked for. */
+/*
+ * May the transfer of a peer go on? Access to the region may have ended since its REQUEST, with the
+ * session that it was granted to. Records that end a transfer are always allowed.
+ */
 static bool record_is_allowed(const struct kit_rma_transfer *transfer, const struct rma_in *in)
 {
     struct kit_rma *rma = transfer->rma;
@@ -131,7 +134,7 @@ static bool record_is_allowed(const struct kit_rma_transfer *transfer, const str
            rma->may_reach(rma->owner, transfer->peer, transfer->region);
 }
 
-/* All that can be done for want of a transfer is to answer once. */
+/* Without memory for a transfer the error is sent once, without a retry. */
 static void record_request(struct kit_rma *rma, void *peer, const struct rma_in *in)
 {
     int32_t ret = kit_rma_target_start(rma, peer, in);
@@ -141,7 +144,7 @@ static void record_request(struct kit_rma *rma, void *peer, const struct rma_in 
                       record_is_of_sender(&in->record) ? RMA_CANCEL : RMA_STOP, 0, ret);
 }
 
-/* Without a transfer, and once. */
+/* Answers a record for which there is no transfer, and does not retry. */
 static void record_answer(struct kit_rma *rma, void *peer, const struct rma_record *to,
                           enum rma_kind kind, uint64_t number, int32_t status)
 {
@@ -160,7 +163,7 @@ static void record_answer(struct kit_rma *rma, void *peer, const struct rma_reco
         RMA_LOG_WARNING(rma, "a peer cannot be answered: %s", kit_status_name(ret));
 }
 
-/* What was sent is not pending any more. */
+/* Sends a record. If that fails the state of the transfer is as before. */
 static int32_t record_send(struct kit_rma_transfer *transfer, enum rma_kind kind)
 {
     struct kit_rma *rma = transfer->rma;
@@ -171,14 +174,14 @@ static int32_t record_send(struct kit_rma_transfer *transfer, enum rma_kind kind
     uint32_t size = record_fill(transfer, kind, &out);
     int32_t ret;
 
-    if (record_has_data(transfer, kind) && (transfer->is_eager || kit_rma_is_apart(rma)))
+    if (record_has_data(transfer, kind) && (transfer->is_eager || kit_rma_owner_copies(rma)))
         ret = rma->ops->data_send(rma->owner, transfer->peer, &out.record, sizeof(out.record),
                                   transfer->region, kit_rma_inline_offset(transfer, moved),
                                   kit_rma_inline_size(transfer, moved));
     else
         ret = rma->ops->control_send(rma->owner, transfer->peer, &out,
                                      (uint32_t) sizeof(out.record) + size);
-    /* The answer may have come inside of the call. */
+    /* The answer may have come inside of the call, so the transfer is not touched on success. */
     if (kit_likely(ret == NA_PLUGIN_SUCCESS))
         return ret;
     transfer->moved = moved;
@@ -187,7 +190,7 @@ static int32_t record_send(struct kit_rma_transfer *transfer, enum rma_kind kind
     if (kind == RMA_REQUEST) {
         transfer->is_known = is_known;
         if (kit_rma_is_remote(transfer->mover))
-            transfer->in_touch = 0;
+            transfer->in_use = 0;
     }
     if (!transfer->is_over)
         transfer->pending |= pending;
@@ -196,15 +199,15 @@ static int32_t record_send(struct kit_rma_transfer *transfer, enum rma_kind kind
     return ret;
 }
 
-/* The bytes that are moved inline go with it. */
+/* True if the record travels with bytes of an inline transfer. */
 static bool record_has_data(const struct kit_rma_transfer *transfer, enum rma_kind kind)
 {
     return transfer->mover == KIT_RMA_INLINE && transfer->is_sender && kind <= RMA_DATA;
 }
 
 /*
- * Writes the record, and notes down what is so when it is sent. Returns the bytes behind it, but
- * for those that the owner sends from where they lie.
+ * Writes the record, and updates the transfer as if it was sent. Returns the size of the payload,
+ * without bytes that data_send takes from the region.
  */
 static uint32_t record_fill(struct kit_rma_transfer *transfer, enum rma_kind kind,
                             struct record_out *out)
@@ -234,7 +237,7 @@ static uint32_t record_fill(struct kit_rma_transfer *transfer, enum rma_kind kin
         if (kit_rma_is_remote(transfer->mover)) {
             if (transfer->mover == KIT_RMA_ONE_SIDED)
                 record->length = htole64(transfer->exposure.size);
-            transfer->in_touch = 1;
+            transfer->in_use = 1;
             memcpy(out->payload, transfer->note, transfer->note_size);
             return transfer->note_size;
         }
@@ -246,7 +249,7 @@ static uint32_t record_fill(struct kit_rma_transfer *transfer, enum rma_kind kin
     if (record_has_data(transfer, kind)) {
         record->number = htole64(transfer->moved);
         record->piece_size = htole32(transfer->piece_size);
-        if (!transfer->is_eager && !kit_rma_is_apart(transfer->rma)) {
+        if (!transfer->is_eager && !kit_rma_owner_copies(transfer->rma)) {
             size = kit_rma_inline_size(transfer, transfer->moved);
             memcpy(out->payload, transfer->base + transfer->moved * transfer->piece_size, size);
         }
@@ -278,7 +281,7 @@ static uint32_t record_tags(struct kit_rma_transfer *transfer, uint8_t *payload)
     return count;
 }
 
-/* False when it is none. */
+/* Reads a received record into host byte order. Returns false if it is not a valid record. */
 static bool record_read(const void *data, uint64_t size, struct rma_in *in)
 {
     struct rma_record *record = &in->record;
@@ -311,14 +314,14 @@ static bool record_read(const void *data, uint64_t size, struct rma_in *in)
     return record->kind != RMA_REQUEST || (record->flags & RMA_FROM_ORIGIN) != 0;
 }
 
-/* Whether something else than tags may come behind the record. */
+/* True if the payload may be something else than tags. */
 static bool record_has_payload(const struct rma_in *in)
 {
     return in->record.kind == RMA_DATA ||
            (in->record.kind == RMA_REQUEST && in->mover != KIT_RMA_PIECES);
 }
 
-/* True when it can come from the other side of this transfer. */
+/* True if the other side of this transfer may send such a record. */
 static bool record_fits(const struct kit_rma_transfer *transfer, const struct rma_in *in)
 {
     const struct rma_record *record = &in->record;
@@ -345,7 +348,10 @@ static bool record_fits(const struct kit_rma_transfer *transfer, const struct rm
     }
 }
 
-/* A peer that asks for an answer gets one: that all was sent, or that nobody is there. */
+/*
+ * The transfer does not exist any more. A CANCEL is answered by STOP, as if all pieces were sent,
+ * and a PROBE by the record that ends the transfer.
+ */
 static void record_stale(struct kit_rma *rma, void *peer, const struct rma_record *record)
 {
     bool is_from_origin = (record->flags & RMA_FROM_ORIGIN) != 0;
@@ -358,7 +364,7 @@ static void record_stale(struct kit_rma *rma, void *peer, const struct rma_recor
                       UINT64_MAX, NA_PLUGIN_CANCELED);
 }
 
-/* Whether the origin is the one that moves the bytes. */
+/* True if the origin of the transfer moves the bytes. */
 static bool record_is_of_sender(const struct rma_record *record)
 {
     return (record->flags & RMA_IS_PUT) != 0 &&
@@ -419,7 +425,7 @@ static void record_done(struct kit_rma_transfer *transfer)
 
     if (transfer->is_over && !is_remote)
         return;
-    if (is_remote ? transfer->in_touch != 0 : transfer->moved == transfer->pieces) {
+    if (is_remote ? transfer->in_use != 0 : transfer->moved == transfer->pieces) {
         transfer->is_delivered = true;
         kit_rma_activate(transfer);
     } else {
@@ -441,7 +447,7 @@ static void record_stop(struct kit_rma_transfer *transfer, const struct rma_reco
     kit_rma_transfer_end(transfer, status, false);
 }
 
-/* Of a failure. */
+/* Returns the error in a STOP or CANCEL; never success, nor a value that is no status. */
 static int32_t record_status(const struct rma_record *record)
 {
     if (record->status >= NA_PLUGIN_PERMISSION && record->status <= NA_PLUGIN_HOSTFIREWALL)

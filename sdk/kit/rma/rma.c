@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engine as its owner sees it. What the owner reports only marks transfers; what is to be done
- * about them is done in kit_rma_poll() and where the owner starts one.
+ * The engine's public functions. Events that the owner reports only mark transfers; kit_rma_poll()
+ * and kit_rma_start() act on them.
  */
 
 #include "rma_state.h"
@@ -15,7 +15,7 @@
 #define CONFIG_TIMEOUT_MS 30000u
 #define CONFIG_PART_SIZE  (UINT32_C(4) << 20)
 
-static int32_t transfer_own(struct kit_rma *rma, const struct kit_rma_request *request);
+static int32_t transfer_local(struct kit_rma *rma, const struct kit_rma_request *request);
 static void transfer_run(struct kit_rma_transfer *transfer);
 static bool transfer_move(struct kit_rma_transfer *transfer);
 static void transfer_leave(struct kit_rma_transfer *transfer);
@@ -111,8 +111,8 @@ int32_t kit_rma_start(struct kit_rma *rma, const struct kit_rma_request *request
     int32_t ret;
 
     *transfer_p = NULL;
-    if (request->remote->owner == rma->regions->owner && !kit_rma_is_apart(rma))
-        return transfer_own(rma, request);
+    if (request->remote->owner == rma->regions->owner && !kit_rma_owner_copies(rma))
+        return transfer_local(rma, request);
     if (rma->is_inline_only && (request->local->mem_type != NA_PLUGIN_MEM_TYPE_HOST ||
                                 request->remote->mem_type != NA_PLUGIN_MEM_TYPE_HOST))
         return NA_PLUGIN_OPNOTSUPPORTED;
@@ -129,7 +129,7 @@ int32_t kit_rma_start(struct kit_rma *rma, const struct kit_rma_request *request
     kit_list_append(&rma->origins, &transfer->node);
     ret = kit_table_add(&rma->ids, transfer, &transfer->id);
     if (ret != NA_PLUGIN_SUCCESS) {
-        transfer->is_aborted = true; /* it has no id to be forgotten */
+        transfer->is_aborted = true; /* it has no id to be removed */
         kit_rma_transfer_put(transfer);
         return ret;
     }
@@ -153,7 +153,7 @@ bool kit_rma_abandon(struct kit_rma *rma, struct kit_rma_transfer *transfer, int
         kit_rma_transfer_abort(transfer);
     kit_rma_transfer_end(transfer, status, !is_peer_gone);
     transfer_leave(transfer);
-    if (transfer->in_touch != 0)
+    if (transfer->in_use != 0)
         return false;
     transfer->is_reported = true; /* by the caller */
     return true;
@@ -199,7 +199,7 @@ void kit_rma_poll(struct kit_rma *rma, uint64_t now_ns)
 /* The owner's functions may activate further transfers, which are run before this returns. */
 void kit_rma_dispatch(struct kit_rma *rma)
 {
-    while (kit_rma_room_pass(rma) || !kit_list_empty(&rma->active)) {
+    while (kit_rma_room_activate(rma) || !kit_list_empty(&rma->active)) {
         struct kit_rma_transfer *transfer =
             kit_container(rma->active.next, struct kit_rma_transfer, active);
 
@@ -232,8 +232,8 @@ void kit_rma_counters_get(const struct kit_rma *rma, struct kit_rma_counters *co
     counters->receives = rma->receives;
 }
 
-/* A handle that came back to where it was made. */
-static int32_t transfer_own(struct kit_rma *rma, const struct kit_rma_request *request)
+/* Copies to or from memory that is registered with this very object. */
+static int32_t transfer_local(struct kit_rma *rma, const struct kit_rma_request *request)
 {
     uint8_t *local = kit_rma_mem_base(request->local) + request->local_offset, *remote;
     struct kit_region *region;
@@ -254,7 +254,7 @@ static int32_t transfer_own(struct kit_rma *rma, const struct kit_rma_request *r
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Does all that can be done now. */
+/* Moves bytes and sends records until the owner has no resources or nothing is left to be done. */
 static void transfer_run(struct kit_rma_transfer *transfer)
 {
     bool is_again;
@@ -291,7 +291,7 @@ static void transfer_leave(struct kit_rma_transfer *transfer)
 
 static bool transfer_is_reportable(const struct kit_rma_transfer *transfer)
 {
-    return transfer->is_origin && !transfer->is_reported && transfer->in_touch == 0 &&
+    return transfer->is_origin && !transfer->is_reported && transfer->in_use == 0 &&
            (transfer->is_over || transfer_is_complete(transfer));
 }
 
@@ -307,11 +307,11 @@ static void transfer_free_unused(struct kit_rma_transfer *transfer)
 {
     if ((transfer->is_over || transfer_is_complete(transfer)) &&
         (!transfer->is_origin || transfer->is_reported) && kit_list_empty(&transfer->parts) &&
-        transfer->in_touch == 0 && transfer->pending == 0)
+        transfer->in_use == 0 && transfer->pending == 0)
         kit_rma_transfer_put(transfer);
 }
 
-/* Those of a peer that are over. Pieces that end in there change no list that is walked here. */
+/* Cancels what the ended transfers of the peer have in flight. No callback changes rma->closing. */
 static void transfers_leave(struct kit_rma *rma, const void *peer)
 {
     for (struct kit_link *node = rma->closing.next; node != &rma->closing; node = node->next) {
@@ -400,7 +400,7 @@ static void tick_list(struct kit_rma *rma, const struct kit_link *list)
     }
 }
 
-/* Silent origins are asked whether they are there; what they do not answer for is abandoned. */
+/* Probes silent origins, and abandons the transfers of those that do not answer in time. */
 static void targets_check(struct kit_rma *rma)
 {
     struct kit_link *node = rma->targets.next;
@@ -426,7 +426,7 @@ static void targets_check(struct kit_rma *rma)
     }
 }
 
-/* With their pieces. `rma` NULL: they are in no use, and hold no peer. */
+/* Frees transfers and their pieces. `rma` NULL: unused transfers, without a peer. */
 static void transfers_free(struct kit_rma *rma, struct kit_link *list)
 {
     while (!kit_list_empty(list)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the engine for remote memory share. */
+/* Internal types and functions of the engine for remote memory. */
 
 #ifndef RMA_STATE_H
 #define RMA_STATE_H
@@ -8,19 +8,19 @@
 #include "kit_rma.h"
 
 #define RMA_WINDOW_MAX            16u
-#define RMA_WINDOW_PARTS          4u /* GRANT records to a window, at most */
+#define RMA_WINDOW_PARTS          4u /* most GRANT records for one window */
 #define RMA_PIECE_MIN             4096u
 #define RMA_PIECE_MAX             (UINT32_C(1) << 30)
 #define RMA_TAGS_MIN              1024u
 #define RMA_TAGS_MAX              65536u
-#define RMA_TARGET_MAX            65536u /* of peers, at a time */
+#define RMA_TARGET_MAX            65536u /* transfers of peers at a time, with the closing ones */
 #define RMA_BUCKETS               1024u
 #define RMA_TICK_NS               UINT64_C(250000000)
 #define RMA_TICK_MS               250u
-#define RMA_STALL_TICKS           2u /* silence after which a transfer's receives are not counted */
-#define RMA_INLINE_WINDOW         512u /* records of one transfer under way, */
-#define RMA_INLINE_WINDOW_MIN     16u  /* or where they are large so many, or */
-#define RMA_INLINE_BYTES          UINT32_C(262144)
+#define RMA_STALL_TICKS           2u   /* silence after which max_receives excludes the receives */
+#define RMA_INLINE_WINDOW         512u /* most records of one transfer in flight */
+#define RMA_INLINE_WINDOW_MIN     16u  /* the same, of sealed records, if they are large */
+#define RMA_INLINE_BYTES          UINT32_C(262144) /* most bytes of sealed records in flight */
 #define RMA_ATTACH_STEP           (UINT64_C(1) << 20)
 #define RMA_ATTACH_BUDGET         (UINT64_C(4) << 20) /* bytes in one poll */
 
@@ -31,14 +31,14 @@
 
 /* Kinds of control records, in the order in which a transfer sends them. */
 enum rma_kind {
-    RMA_REQUEST, /* origin: put or get, of this region, offset, length, by this mover */
-    RMA_GRANT,   /* receiver: receives with these tags are posted, or this record may be sent */
+    RMA_REQUEST, /* origin: put or get, with region, offset, length and mover */
+    RMA_GRANT,   /* receiver: tags of posted receives, or the inline records that may be sent */
     RMA_DATA,    /* sender: bytes of an inline transfer */
-    RMA_DONE,    /* target: all of it was moved, but of a get that the origin itself receives */
-    RMA_STOP,    /* sender: no pieces come from this one on, nothing is touched any more */
-    RMA_CANCEL,  /* receiver: stop; answered so */
-    RMA_PROBE,   /* target: is anybody there? */
-    RMA_ALIVE,   /* origin: yes */
+    RMA_DONE,    /* target: all bytes were moved; not for a get whose origin receives the bytes */
+    RMA_STOP,    /* sender: pieces from this number on are not sent, no memory is accessed */
+    RMA_CANCEL,  /* receiver: end the transfer; the sender answers with STOP */
+    RMA_PROBE,   /* target: asks a silent origin for an ALIVE */
+    RMA_ALIVE,   /* origin: answer to PROBE */
     RMA_KINDS,
 };
 
@@ -47,10 +47,10 @@ enum rma_kind {
 #define RMA_MAGIC         UINT32_C(0x57546d41)
 #define RMA_VERSION       3u
 
-/* Flags of a record; the mover is between them. */
+/* Flags of a record. The bits between RMA_IS_PUT and RMA_IS_DEVICE are the mover. */
 #define RMA_FROM_ORIGIN 0x01u
 #define RMA_IS_PUT      0x02u
-#define RMA_IS_DEVICE   0x80u /* REQUEST: memory of a side is not the host's */
+#define RMA_IS_DEVICE   0x80u /* REQUEST: one side's memory is not host memory */
 #define RMA_MOVER_SHIFT 2u
 
 static inline uint32_t kit_rma_flags_mover(uint8_t flags)
@@ -59,9 +59,9 @@ static inline uint32_t kit_rma_flags_mover(uint8_t flags)
 }
 
 /*
- * Little-endian on the wire. Behind it: as many tags as it says; with an inline REQUEST of a put,
- * and with DATA, the bytes; with a REQUEST to attach a struct rma_attach; with a one-sided REQUEST
- * the note.
+ * A control record, little-endian on the wire. The payload follows: `tag_count` tags; with DATA and
+ * with an inline REQUEST of a put the bytes; with an attach REQUEST a struct rma_attach; with a
+ * one-sided REQUEST the note.
  */
 struct rma_record {
     uint32_t magic;
@@ -70,13 +70,13 @@ struct rma_record {
     uint8_t flags;
     uint8_t tag_count;
     uint64_t transfer; /* the origin's id */
-    uint64_t number;   /* REQUEST, GRANT: piece of the first tag, or the first that may not be sent;
-                        DATA: which; STOP: first one that is not sent */
-    uint64_t memory;   /* these: REQUEST */
+    uint64_t number;   /* REQUEST, GRANT: piece of the first tag, or first record not granted;
+                        DATA: number of the record; STOP: first piece that is not sent */
+    uint64_t memory;   /* memory to length: REQUEST only */
     struct kit_key key;
     uint64_t offset;
     uint64_t length;
-    uint32_t piece_size; /* REQUEST; DATA of a get, whose target may choose a smaller one */
+    uint32_t piece_size; /* REQUEST; DATA of a get, whose target may choose a smaller size */
     int32_t status;      /* STOP, CANCEL */
 };
 
@@ -86,9 +86,9 @@ _Static_assert(sizeof(struct rma_record) + 4 * RMA_WINDOW_MAX <= KIT_RMA_CONTROL
                "a record fits");
 
 /*
- * Where the bytes are in the origin's process, and a word there that has this value as long as the
- * target may touch them. Little-endian. An origin that does not wait for a target which stands
- * still changes the word.
+ * Address of the bytes in the origin's process, and of a guard word there, which has this value as
+ * long as the target may access the bytes. Little-endian. An origin that ends the transfer without
+ * waiting for the target, because that is gone, changes the word.
  */
 struct rma_attach {
     uint64_t address;
@@ -96,86 +96,86 @@ struct rma_attach {
     uint64_t value;
 };
 
-/* Most bytes behind a record. */
+/* Largest payload of a record that is sent by control_send. */
 #define RMA_PAYLOAD_MAX (KIT_RMA_CONTROL_MAX - sizeof(struct rma_record))
 
-/* A record that came, in our byte order. */
+/* A received record, in host byte order. */
 struct rma_in {
     struct rma_record record;
     uint32_t tags[RMA_WINDOW_MAX];
     enum kit_rma_mover mover;
-    const uint8_t *payload; /* behind the record, but for tags */
+    const uint8_t *payload; /* bytes of the payload, unless it is tags */
     uint32_t payload_size;
-    bool is_eager; /* all bytes of a put came with it */
+    bool is_eager; /* all bytes of the put follow the REQUEST (data_send) */
 };
 
-/* A piece; the owner's private bytes lie behind it. */
+/* A piece; the owner's private bytes follow it. */
 struct rma_part {
-    struct kit_rma_piece piece; /* first */
-    struct kit_link node;       /* of its transfer, or free */
+    struct kit_rma_piece piece; /* first: kit_rma_piece_done() casts it back */
+    struct kit_link node;       /* in transfer->parts or free_parts */
     struct kit_rma_transfer *transfer;
     uint64_t number;
-    bool is_in_touch; /* the memory is in the network's hands */
+    bool is_in_use; /* the network may access the memory */
     bool is_canceled;
-    bool is_withdrawn; /* the network was told that it will not come */
+    bool is_withdrawn; /* piece_withdraw was called */
 };
 
 #define RMA_PART_SIZE ((sizeof(struct rma_part) + 15) / 16 * 16)
 
 /* One put or get, at its origin or at its target. */
 struct kit_rma_transfer {
-    struct kit_link node;   /* of the origin's, the target's or the closing ones; or free */
-    struct kit_link active; /* something about it has changed */
-    struct kit_link room;   /* of those that wait for room for a piece */
-    struct kit_link retry;  /* of those that the owner told to try again */
+    struct kit_link node;   /* in origins, targets, closing or free_transfers */
+    struct kit_link active; /* in rma->active: its state has changed */
+    struct kit_link room;   /* in send_room or receive_room: max_sends or max_receives is reached */
+    struct kit_link retry;  /* in rma->retry: the owner returned NA_PLUGIN_AGAIN */
     struct kit_rma_transfer *hash_next;
     struct kit_rma *rma;
     void *peer;
     struct kit_rma_request request; /* origin */
-    uint64_t id;                    /* the origin's */
+    uint64_t id;                    /* chosen by the origin */
     enum kit_rma_mover mover;
     bool is_origin;
     bool is_put;
     bool is_device;
-    bool is_eager;     /* origin: the bytes leave with the REQUEST */
-    bool is_sender;    /* it moves the bytes */
-    bool is_over;      /* it failed or was abandoned */
-    bool is_aborted;   /* the peer is gone: no record goes to it or is taken from it */
-    bool is_reported;  /* transfer_done was called, or need not be */
-    bool is_delivered; /* the target said so, or is to say so */
-    bool is_known;     /* origin: the request was sent */
-    bool is_canceled;  /* the network was asked to let go of its pieces */
+    bool is_eager;     /* origin: all bytes are sent with the REQUEST (data_send) */
+    bool is_sender;    /* this side moves the bytes */
+    bool is_over;      /* failed or abandoned */
+    bool is_aborted;   /* the peer is gone: no record is sent to it or accepted from it */
+    bool is_reported;  /* origin: the owner knows the result */
+    bool is_delivered; /* all bytes, or those of a part, arrived: DONE came, or is to be sent */
+    bool is_known;     /* origin: the REQUEST was sent */
+    bool is_canceled;  /* piece_cancel was called for its pieces */
     int32_t status;
-    uint32_t pending; /* records */
+    uint32_t pending; /* records to be sent, RMA_PENDING() of their kinds */
     uint32_t piece_size;
-    uint32_t in_touch; /* pieces; 1: the target, or the network, is at memory of ours */
-    uint32_t quiet;    /* ticks without a sign of the other side */
-    uint8_t *base;
+    uint32_t in_use; /* pieces whose memory the network may access; without pieces 0 or 1 */
+    uint32_t quiet;  /* ticks without a sign of the other side */
+    uint8_t *base;   /* our memory */
     uint64_t length;
-    uint64_t pieces;  /* of the whole, or inline records; others have 1 */
-    uint64_t granted; /* sender: told by the receiver; receiver: posted */
-    uint64_t moved;   /* sender: started; receiver: told to the sender */
+    uint64_t pieces;  /* number of pieces or inline records; 1 with attach and one-sided */
+    uint64_t granted; /* sender: granted by the receiver; receiver: posted */
+    uint64_t moved;   /* sender: started; receiver: granted to the sender by a record */
     uint64_t done;
-    uint64_t stop;                 /* receiver: pieces from here do not come */
-    struct kit_link parts;         /* pieces under way */
-    uint32_t tags[RMA_WINDOW_MAX]; /* of the pieces from `moved` to `granted`, by number */
-    struct kit_region *region;     /* of the memory of ours */
+    uint64_t stop;                 /* receiver: pieces from this number on are not sent */
+    struct kit_link parts;         /* pieces in flight */
+    uint32_t tags[RMA_WINDOW_MAX]; /* tags of the pieces from `moved` to `granted`, by number */
+    struct kit_region *region;     /* region of our memory */
 
     uint64_t position; /* attach, one-sided: bytes that were moved */
-    bool is_refused;   /* origin: the target may not attach */
-    bool is_exposed;   /* origin: to be concealed */
-    bool is_moving;    /* target: the network is at it */
-    bool has_note;     /* origin: of the next part */
-    uint64_t guard;    /* origin: struct rma_attach */
+    bool is_refused;   /* origin: the target cannot attach */
+    bool is_exposed;   /* origin: conceal has to be called */
+    bool is_moving;    /* target: kit_rma_move_done() is outstanding */
+    bool has_note;     /* origin: `note` is that of the next REQUEST */
+    uint64_t guard;    /* origin: guard word of struct rma_attach */
     uint32_t note_size;
-    uint8_t note[KIT_RMA_NOTE_MAX]; /* behind the REQUEST */
+    uint8_t note[KIT_RMA_NOTE_MAX]; /* payload of the REQUEST */
     union {
         struct kit_rma_exposure exposure;
         struct kit_rma_move move;
     };
 };
 
-/* The owner's bytes lie behind it. */
+/* The owner's bytes (config.transfer_private) follow the transfer. */
 #define RMA_TRANSFER_SIZE ((sizeof(struct kit_rma_transfer) + 15) / 16 * 16)
 
 static inline void *kit_rma_transfer_priv(struct kit_rma_transfer *transfer)
@@ -189,30 +189,30 @@ struct kit_rma {
     struct kit_rma_config config;
     uint32_t timeout_ticks;
     bool is_inline_only;
-    struct kit_rma_ops sealed_ops; /* then: the owner's, with other functions for data */
+    struct kit_rma_ops sealed_ops; /* is_inline_only: the owner's, but for the functions for data */
     bool (*may_reach)(void *owner, void *peer, struct kit_region *region); /* NULL: all may */
 
-    struct kit_link active; /* transfers that the next poll looks after */
+    struct kit_link active; /* transfers that the next poll runs */
     struct kit_link retry;
     struct kit_link send_room;
     struct kit_link receive_room;
     uint32_t sends;
     uint32_t receives;
-    uint32_t stalled; /* receives of transfers that stall */
+    uint32_t stalled; /* receives of transfers whose sender is silent, counted each tick */
     uint64_t tick_last;
 
     struct kit_link origins; /* transfers of ours */
-    struct kit_link targets; /* of peers */
-    struct kit_link closing; /* over but for what the network still has of them */
+    struct kit_link targets; /* transfers of peers */
+    struct kit_link closing; /* ended transfers with a record or piece left */
     uint32_t origin_count, target_count, closing_count;
     struct kit_link free_transfers;
     struct kit_link free_parts;
-    struct kit_table ids; /* of transfers of ours */
+    struct kit_table ids; /* ids of transfers of ours */
     struct kit_rma_transfer *buckets[RMA_BUCKETS];
 
     struct kit_regions *regions;
     struct kit_regions own_regions;
-    uint64_t guards;        /* of attached transfers of ours, so far */
+    uint64_t guards;        /* last value of a guard word */
     uint64_t attach_budget; /* bytes that may still be copied in this poll */
 
     uint32_t tag_next;
@@ -223,21 +223,20 @@ struct kit_rma {
 /* memory.c */
 void kit_rma_mem_free_all(struct kit_rma *rma);
 
-/* Where a region of ours lies. */
 static inline uint8_t *kit_rma_mem_base(const struct kit_region *memory)
 {
     return (uint8_t *) (uintptr_t) memory->base;
 }
 
-/* Something about it has changed: the next poll does what is to be done. */
+/* The state of the transfer has changed: the next poll runs it. */
 static inline void kit_rma_activate(struct kit_rma_transfer *transfer)
 {
     if (kit_list_empty(&transfer->active))
         kit_list_append(&transfer->rma->active, &transfer->active);
 }
 
-/* The owner reads and writes the memory of inline transfers. */
-static inline bool kit_rma_is_apart(const struct kit_rma *rma)
+/* The owner copies the bytes of inline transfers, whose memory need not be contiguous. */
+static inline bool kit_rma_owner_copies(const struct kit_rma *rma)
 {
     return rma->ops->data_take != NULL;
 }
@@ -263,7 +262,7 @@ void kit_rma_transfer_abort(struct kit_rma_transfer *transfer);
 /* piece.c */
 bool kit_rma_pieces_move(struct kit_rma_transfer *transfer);
 void kit_rma_pieces_leave(struct kit_rma_transfer *transfer);
-bool kit_rma_room_pass(struct kit_rma *rma);
+bool kit_rma_room_activate(struct kit_rma *rma);
 bool kit_rma_tags_take(struct kit_rma_transfer *transfer, const struct rma_record *record,
                        const uint32_t *tags);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What peers ask of our memory: each request is held against the registered regions first. */
+/* The target: checks the REQUEST of a peer against the registered regions and starts a transfer. */
 
 #include "rma_state.h"
 
@@ -11,8 +11,8 @@ static int32_t target_check_mover(const struct kit_rma *rma, const struct rma_in
 static int32_t target_begin(struct kit_rma_transfer *transfer, const struct rma_in *in);
 
 /*
- * The record is in our byte order. NA_PLUGIN_SUCCESS: there is a transfer now, which may be over
- * already. An error: there is none, and the origin is to be told.
+ * NA_PLUGIN_SUCCESS: there is a transfer, which may have ended already, with an error for the
+ * origin. An error: there is none, and the caller tells the origin.
  */
 int32_t kit_rma_target_start(struct kit_rma *rma, void *peer, const struct rma_in *in)
 {
@@ -71,7 +71,7 @@ static int32_t target_check(struct kit_rma *rma, void *peer, const struct rma_in
     return ret;
 }
 
-/* Whether the mover is one of ours, and what came with it is right. */
+/* Checks that we have the mover, and that the record is valid for it. */
 static int32_t target_check_mover(const struct kit_rma *rma, const struct rma_in *in)
 {
     const struct rma_record *record = &in->record;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The states of a transfer: made, found by its id, ended early, freed. Nothing here calls the
- * owner, but for the references to peers.
+ * Transfers: allocated, planned, found by id, ended early, freed. Of the owner's functions only
+ * inline_size, mover, peer_hold and peer_release are called here.
  */
 
 #include "rma_state.h"
@@ -10,9 +10,9 @@
 #include <string.h>
 
 static uint32_t transfer_hash(const void *peer, uint64_t id);
-static void transfer_forget(struct kit_rma_transfer *transfer);
+static void transfer_unhash(struct kit_rma_transfer *transfer);
 
-/* With a reference to the peer, in no list. */
+/* Returns a transfer that references the peer and is in no list, or NULL. */
 struct kit_rma_transfer *kit_rma_transfer_get(struct kit_rma *rma, void *peer, uint64_t length)
 {
     const size_t size = RMA_TRANSFER_SIZE + rma->config.transfer_private;
@@ -41,7 +41,7 @@ struct kit_rma_transfer *kit_rma_transfer_get(struct kit_rma *rma, void *peer, u
     return transfer;
 }
 
-/* At the origin: what moves its bytes, and what is known before the target answers. */
+/* At the origin: chooses the mover and prepares the REQUEST. */
 void kit_rma_transfer_plan(struct kit_rma_transfer *transfer)
 {
     struct kit_rma *rma = transfer->rma;
@@ -62,7 +62,7 @@ void kit_rma_transfer_plan(struct kit_rma_transfer *transfer)
     if (mover == KIT_RMA_INLINE)
         piece_size = transfer->is_eager ? (uint32_t) request->length : rma->config.inline_size;
     if (mover == KIT_RMA_INLINE && transfer->is_put && !transfer->is_eager)
-        piece_size = kit_rma_inline_most(rma, transfer->peer, piece_size); /* a get's: its target */
+        piece_size = kit_rma_inline_most(rma, transfer->peer, piece_size); /* get: at the target */
     kit_rma_transfer_set_mover(transfer, mover, piece_size);
     rma->counters.moved[mover]++;
     transfer->pending = RMA_PENDING(RMA_REQUEST);
@@ -94,7 +94,7 @@ void kit_rma_transfer_put(struct kit_rma_transfer *transfer)
 {
     struct kit_rma *rma = transfer->rma;
 
-    transfer_forget(transfer);
+    transfer_unhash(transfer);
     if (transfer->is_over)
         rma->closing_count--;
     else if (transfer->is_origin)
@@ -110,7 +110,7 @@ void kit_rma_transfer_put(struct kit_rma_transfer *transfer)
         rma->ops->peer_release(rma->owner, transfer->peer);
 }
 
-/* Peers choose the ids of their transfers: the peer is a part of what is looked for. */
+/* The origin chooses the id of a transfer, so targets are hashed by peer and id. */
 void kit_rma_target_add(struct kit_rma_transfer *transfer)
 {
     struct kit_rma *rma = transfer->rma;
@@ -122,7 +122,7 @@ void kit_rma_target_add(struct kit_rma_transfer *transfer)
     kit_list_append(&rma->targets, &transfer->node);
 }
 
-/* The transfer of that peer and id, which may be anything, at its origin or its target. */
+/* Returns the transfer of this peer and id, neither of them trusted, or NULL. `is_origin`: ours. */
 struct kit_rma_transfer *kit_rma_transfer_find(struct kit_rma *rma, const void *peer, uint64_t id,
                                                bool is_origin)
 {
@@ -139,8 +139,8 @@ struct kit_rma_transfer *kit_rma_transfer_find(struct kit_rma *rma, const void *
 }
 
 /*
- * Ends it early; of one that is over already, what is left. `is_told`: the other side does not know
- * yet and can be told.
+ * Ends a transfer early; one that has ended already stops to wait for pieces if it is aborted.
+ * `is_told`: the other side is to be told by STOP or CANCEL.
  */
 void kit_rma_transfer_end(struct kit_rma_transfer *transfer, int32_t status, bool is_told)
 {
@@ -167,12 +167,12 @@ void kit_rma_transfer_end(struct kit_rma_transfer *transfer, int32_t status, boo
     kit_rma_activate(transfer);
 }
 
-/* Nothing goes to its peer any more, and what comes is not for it. The caller ends it. */
+/* No record is sent to the peer or accepted from it any more. The caller ends the transfer. */
 void kit_rma_transfer_abort(struct kit_rma_transfer *transfer)
 {
     if (transfer->is_aborted)
         return;
-    transfer_forget(transfer);
+    transfer_unhash(transfer);
     transfer->is_aborted = true;
     transfer->pending = 0;
 }
@@ -185,8 +185,8 @@ static uint32_t transfer_hash(const void *peer, uint64_t id)
     return (uint32_t) (value >> 32) % RMA_BUCKETS;
 }
 
-/* No record finds it any more. */
-static void transfer_forget(struct kit_rma_transfer *transfer)
+/* Removes the id, so that no record finds the transfer any more. */
+static void transfer_unhash(struct kit_rma_transfer *transfer)
 {
     struct kit_rma_transfer **link;
 
