@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How two endpoints get to know each other. A HELLO carries the name and the process of its sender,
- * and the token under which the sender knows the receiver; HELLO_ACK is the same the other way
- * round. HELLOs may cross: each of them introduces its sender completely.
+ * HELLO and HELLO_ACK. A HELLO carries the name and the process of its sender, and the token under
+ * which the sender knows the receiver; a HELLO_ACK carries the same of the receiver. HELLOs may
+ * cross: each of them introduces its sender completely.
  */
 
 #include "session_state.h"
@@ -17,26 +17,26 @@ static void hello_is_forged(struct kit_session *session, const struct kit_hello 
 static struct kit_peer *hello_find(struct kit_session *session, const void *path,
                                    const struct kit_hello *hello);
 static bool hello_accept(struct kit_peer *peer, const struct kit_hello *hello);
-static const void *path_of(const struct kit_peer *peer);
+static const void *peer_path(const struct kit_peer *peer);
 static void hello_find_alias(struct kit_peer *peer, const void *path,
                              const struct kit_hello *hello);
 
 _Static_assert(sizeof(struct kit_hello_wire) == 64, "layout of the wire");
 
-/* A HELLO_ACK of a session that is sealed needs no share; another one is that of an offer. */
+/* A sealed HELLO_ACK needs no share; kit_offer_answer() writes those without a seal. */
 void kit_hello_write(struct kit_peer *peer, bool is_ack, uint8_t *place)
 {
     struct kit_hello_key key = {0};
 
     if (peer->auth != NULL && !is_ack) {
         kit_exchange_open(peer);
-        memcpy(key.share[0], peer->auth->exchange[peer->auth->calls_with].share,
+        memcpy(key.share[0], peer->auth->exchange[peer->auth->key_index].share,
                sizeof(key.share[0]));
     }
     kit_hello_fill(peer, is_ack ? peer->their_epoch : peer->epoch, &key, place);
 }
 
-/* Shares and codes are not looked at without a key. */
+/* Without a key of ours `key` is ignored. */
 void kit_hello_fill(const struct kit_peer *peer, uint32_t epoch, const struct kit_hello_key *key,
                     uint8_t *place)
 {
@@ -86,13 +86,13 @@ struct kit_peer *kit_hello_read(struct kit_session *session, const void *path, c
 
 bool kit_hello_take(struct kit_peer *peer, const struct kit_hello *hello)
 {
-    return kit_hello_take_as(peer, hello, kit_hello_is_other(peer, hello));
+    return kit_hello_take_as(peer, hello, kit_hello_is_restart(peer, hello));
 }
 
-bool kit_hello_take_as(struct kit_peer *peer, const struct kit_hello *hello, bool is_other)
+bool kit_hello_take_as(struct kit_peer *peer, const struct kit_hello *hello, bool is_restart)
 {
     peer->session->hellos++;
-    if (is_other) {
+    if (is_restart) {
         kit_peer_lose_before(peer, peer->answered + 1);
         peer->pending |= KIT_PENDING_CLOSE;
         peer->connection++;
@@ -115,26 +115,26 @@ bool kit_hello_ack_received(struct kit_peer *peer, const void *data, uint32_t si
     if (!kit_hello_parse(peer->session, data, size, &hello) || peer->is_self ||
         kit_hello_is_foreign(peer->session, &hello) || !kit_hello_is_from(peer, &hello) ||
         (peer->auth != NULL && (!kit_peer_is_sealed(peer) || !kit_hello_is_of(peer, &hello))))
-        return false; /* with a key one that came with a seal, which may be over since */
+        return false; /* with a key it was sealed, but the session may have ended since */
     if (hello.wire.epoch == 0 || hello.wire.epoch > peer->epoch)
         return false;
     if (hello.wire.epoch < peer->answered)
-        return true; /* it answers what is long answered */
+        return true; /* that HELLO was answered before */
     if (kit_hello_ack_take(peer, &hello) && peer->auth != NULL && hello.wire.epoch == peer->epoch)
-        kit_exchange_close(peer); /* no other process is to answer that HELLO */
+        kit_exchange_close(peer); /* no other process may answer that HELLO */
     return true;
 }
 
-/* Its epoch was checked. False without memory. */
+/* The caller has checked the epoch. Returns false without memory. */
 bool kit_hello_ack_take(struct kit_peer *peer, const struct kit_hello *hello)
 {
     const uint32_t epoch = hello->wire.epoch;
 
-    if (kit_hello_is_other(peer, hello)) {
+    if (kit_hello_is_restart(peer, hello)) {
         kit_peer_lose_before(peer, epoch > peer->answered ? epoch : peer->answered + 1);
         kit_peer_set_canonical(peer, peer);
     } else {
-        hello_find_alias(peer, path_of(peer), hello);
+        hello_find_alias(peer, peer_path(peer), hello);
     }
     if (!hello_accept(peer, hello))
         return false;
@@ -190,7 +190,7 @@ bool kit_name_is_good(const uint8_t *name, uint32_t size)
     return true;
 }
 
-/* Whether the sender over that path may call itself so; true where the fabric does not tell. */
+/* True if the sender over that path may use the name, or the fabric does not tell. */
 static bool hello_is_from(struct kit_session *session, const void *path,
                           const struct kit_hello *hello)
 {
@@ -203,28 +203,28 @@ static bool hello_is_from(struct kit_session *session, const void *path,
     return false;
 }
 
-/* The same of a HELLO_ACK. Where a sender's path tells its name, a peer has that name alone. */
+/* The same for a HELLO_ACK. Where the path tells the sender's name, a peer has only that name. */
 bool kit_hello_is_from(const struct kit_peer *peer, const struct kit_hello *hello)
 {
     const struct kit_session_config *ops = &peer->session->config;
 
     if (ops->path_is_named == NULL || ops->peer_path != NULL)
-        return hello_is_from(peer->session, path_of(peer), hello);
+        return hello_is_from(peer->session, peer_path(peer), hello);
     if (strcmp(hello->name, peer->name) == 0)
         return true;
     hello_is_forged(peer->session, hello);
     return false;
 }
 
-/* NULL: there is none, or the fabric does not tell. */
-static const void *path_of(const struct kit_peer *peer)
+/* Returns the path to the peer, or NULL if there is none or the fabric does not tell. */
+static const void *peer_path(const struct kit_peer *peer)
 {
     const struct kit_session_config *ops = &peer->session->config;
 
     return ops->peer_path != NULL ? ops->peer_path(ops->endpoint, peer) : NULL;
 }
 
-/* The same of a peer that is known: its own path, or where it would have introduced itself. */
+/* True if the path is the known peer's own, or has introduced itself by its name to the fabric. */
 static bool peer_is_at(const struct kit_peer *peer, const void *path)
 {
     const struct kit_session_config *ops = &peer->session->config;
@@ -232,7 +232,7 @@ static bool peer_is_at(const struct kit_peer *peer, const void *path)
 
     if (ops->path_is_named == NULL || peer->is_self)
         return true;
-    own = path_of(peer);
+    own = peer_path(peer);
     if (own != NULL)
         return own == path;
     return path != NULL && ops->path_is_named(ops->endpoint, path, peer->name);
@@ -248,7 +248,7 @@ static void hello_is_forged(struct kit_session *session, const struct kit_hello 
                 hello->name);
 }
 
-/* NULL: it is of another peer, or there is no memory. */
+/* Returns the peer that sent the HELLO. NULL: the HELLO is forged, or there is no memory. */
 static struct kit_peer *hello_find(struct kit_session *session, const void *path,
                                    const struct kit_hello *hello)
 {
@@ -267,8 +267,8 @@ static struct kit_peer *hello_find(struct kit_session *session, const void *path
     return peer;
 }
 
-/* True when what was sent to the one that we knew does not count any more. */
-bool kit_hello_is_other(const struct kit_peer *peer, const struct kit_hello *hello)
+/* True if the peer was restarted or has lost us: what was sent to it before is lost. */
+bool kit_hello_is_restart(const struct kit_peer *peer, const struct kit_hello *hello)
 {
     if (peer->their_incarnation == 0 || peer->their_token == 0)
         return false;
@@ -276,7 +276,7 @@ bool kit_hello_is_other(const struct kit_peer *peer, const struct kit_hello *hel
            peer->their_token != hello->wire.token || peer->their_mask != hello->wire.mask;
 }
 
-/* False without memory. */
+/* Copies the HELLO to the peer, which is ready then. Returns false without memory. */
 static bool hello_accept(struct kit_peer *peer, const struct kit_hello *hello)
 {
     const struct kit_session *session = peer->session;
@@ -307,7 +307,7 @@ static bool hello_accept(struct kit_peer *peer, const struct kit_hello *hello)
     return true;
 }
 
-/* The same process may be known by another of its names already: it is one sender. */
+/* If the process is known by another name already, that peer is the canonical one. */
 static void hello_find_alias(struct kit_peer *peer, const void *path, const struct kit_hello *hello)
 {
     struct kit_peer *alias = kit_peer_by_incarnation(peer->session, hello->wire.incarnation);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Liveness of peers. Those that an operation waits for are checked every 100 ms: a silent one gets
- * another HELLO, and one of this node is looked up among the processes. A peer that is merely slow
- * does not fail, for its host answers (silence.c).
+ * Liveness of peers. Peers that an operation waits for are checked every 100 ms: a silent one is
+ * sent another HELLO, and the process of a peer on this node is looked up. A peer that is merely
+ * slow does not fail, because its host answers (silence.c).
  */
 
 #include "session_state.h"
@@ -11,10 +11,10 @@
 #include <signal.h>
 #include <unistd.h>
 
-#define SESSION_NEXT_MS     5000u /* for another process at its address to answer */
+#define SESSION_NEXT_MS     5000u /* time in which a new process at its address may answer */
 #define SESSION_IDLE_TICKS  16u
-#define SESSION_CHECKS_TICK 64u /* processes looked up in one tick, about */
-#define SESSION_IDLE_SWEEPS 64u /* silence after which an idle peer gets a HELLO */
+#define SESSION_CHECKS_TICK 64u /* approximate number of processes looked up in one tick */
+#define SESSION_IDLE_SWEEPS 64u /* silence after which an idle peer is sent a HELLO */
 
 static void idle_watch(struct kit_session *session);
 static void peer_check(struct kit_peer *peer, uint64_t elapsed_ms);
@@ -59,7 +59,7 @@ void kit_session_watch_all(struct kit_session *session, bool is_watching)
     }
 }
 
-/* What peers need to know to find out whether we are alive. */
+/* Collects the description of our process for HELLOs, by which peers check that we are alive. */
 void kit_session_describe_process(struct kit_session *session)
 {
     bool is_over;
@@ -87,8 +87,8 @@ bool kit_peer_process_gone(const struct kit_peer *peer)
 }
 
 /*
- * Peers that nothing waits for may have gone without a word, and what is kept for them would stay:
- * once in a while they get a HELLO, which fails when they have.
+ * A peer that no operation waits for may be gone without a BYE, and its state would stay. It is
+ * sent a HELLO from time to time, which fails if it is gone.
  */
 static void idle_watch(struct kit_session *session)
 {
@@ -109,9 +109,9 @@ static void idle_watch(struct kit_session *session)
 }
 
 /*
- * What the dead sent before they died is read before what waits for more of it fails: that takes
- * two ticks. A peer that has not answered a HELLO may be another process than the one that died at
- * its address: it has longer.
+ * A peer whose process is gone fails at the second tick, after the frames that it sent before have
+ * been read. A peer that has not answered a HELLO has SESSION_NEXT_MS, because a new process may
+ * have its address.
  */
 static void peer_check(struct kit_peer *peer, uint64_t elapsed_ms)
 {
@@ -164,7 +164,7 @@ static bool peer_is_wanted(const struct kit_peer *peer)
            (peer->session->is_watching && peer->phase == KIT_PEER_READY);
 }
 
-/* Looking a process up takes some microseconds: when there are many their turns are spread. */
+/* A process lookup takes some microseconds: with many peers the lookups are spread over ticks. */
 static bool peer_is_due(const struct kit_peer *peer)
 {
     const struct kit_session *session = peer->session;
@@ -181,7 +181,7 @@ static bool peer_is_local(const struct kit_peer *peer)
            peer->pid_namespace != 0 && peer->pid_namespace == session->pid_namespace;
 }
 
-/* Its process does not exist, is a zombie, or another one has its number. */
+/* True if its process does not exist, is a zombie, or its process id was reused. */
 static bool peer_died(const struct kit_peer *peer)
 {
     uint64_t start;

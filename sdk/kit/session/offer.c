@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How two endpoints with a key get to know each other. Each sends its share in a HELLO; the
- * HELLO_ACK has the other share and a code that proves the key, and the first thing that is sealed
- * proves that of the other side. HELLOs that cross have the same two shares, and so the same keys.
+ * The key exchange of two endpoints. One sends its share in a HELLO; the HELLO_ACK has the other
+ * share and a code that proves the key, and the first sealed frame proves the key of the sender of
+ * the HELLO. HELLOs that cross have the same two shares, and so the same keys.
  */
 
 #include "session_state.h"
@@ -11,22 +11,22 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The oldest gives way: one of a caller that has the key waits for a round trip only. */
+/* Beyond these the oldest offer is dropped: the offer of a peer with a key lasts one round trip. */
 #define OFFERS_MAX     4096u
 #define OFFERS_OF_PEER 64u
-#define EXCHANGE_MAX   16u /* shares that one of ours is used with */
+#define EXCHANGE_MAX   16u /* shares of others that one share of ours is combined with */
 #define HELLO_MAX \
     (sizeof(struct kit_hello_wire) + sizeof(struct kit_hello_key) + KIT_NAME_MAX + KIT_RAW_MAX)
 #define CONFIRM_AT (sizeof(struct kit_hello_wire) + offsetof(struct kit_hello_key, confirm))
 
-static void refuse(struct kit_peer *peer, const struct kit_hello *hello, uint32_t reason);
+static void refusal_set(struct kit_peer *peer, const struct kit_hello *hello, uint32_t reason);
 static struct kit_offer *offer_find(const struct kit_peer *peer,
                                     const uint8_t digest[KIT_AUTH_KEY]);
 static struct kit_offer *offer_make(struct kit_peer *peer, const struct kit_hello *hello,
                                     const void *data, uint32_t size);
 static bool offer_fill(struct kit_offer *offer, const struct kit_hello *hello);
 static void exchange_use(struct kit_peer *peer);
-static bool exchange_turn(struct kit_peer *peer);
+static bool exchange_switch_key(struct kit_peer *peer);
 static bool answer_check(struct kit_peer *peer, const struct kit_hello *hello, const void *data,
                          uint32_t size, struct kit_auth_keys *keys, uint32_t *which_p);
 static void answer_take(struct kit_peer *peer, const struct kit_hello *hello,
@@ -66,10 +66,10 @@ void kit_hello_refuse(struct kit_peer *peer, const struct kit_hello *hello)
     SESSION_LOG(peer->session, level,
                 "refused %s: %s; further ones are counted, and logged as debug", hello->name,
                 refusal_texts[is_more ? ours : theirs]);
-    refuse(peer, hello, is_more ? theirs : ours);
+    refusal_set(peer, hello, is_more ? theirs : ours);
 }
 
-/* It may come from anybody who saw our HELLO: what is met does not end by it. */
+/* Anybody who saw our HELLO can send a refusal, so it does not affect a peer that is ready. */
 void kit_refusal_received(struct kit_peer *peer, uint32_t reason)
 {
     if (reason < KIT_REFUSAL_NO_KEY || reason > KIT_REFUSAL_CLEAR) {
@@ -119,7 +119,7 @@ void kit_offer_keep(struct kit_peer *peer, const struct kit_hello *hello, const 
     kit_peer_mark(peer);
 }
 
-/* Under each of our keys: which of them the caller has we do not know yet. */
+/* The answer has a share and a code for each of our keys: it is unknown which one the peer has. */
 const struct kit_offer *kit_offer_answer(struct kit_peer *peer, uint8_t *place)
 {
     const uint32_t size = kit_hello_size(peer->session);
@@ -150,7 +150,7 @@ const struct kit_offer *kit_offer_answer(struct kit_peer *peer, uint8_t *place)
 void kit_offer_answer_again(struct kit_peer *peer)
 {
     if (peer->auth->answered == NULL)
-        return; /* it was settled, or forgotten, before our answer left */
+        return; /* the offer was taken or dropped before the answer was sent */
     peer->auth->answered->is_pending = true;
     peer->pending |= KIT_PENDING_OFFER;
 }
@@ -162,22 +162,22 @@ bool kit_offer_take(struct kit_peer *peer)
     struct kit_hello hello;
     bool is_alias;
 
-    /* It was parsed when it came. */
+    /* The HELLO was parsed when it came, so that this cannot fail. */
     if (!kit_hello_parse(peer->session, offer->data, offer->size, &hello))
         return false;
     is_alias = is_alias_of(peer, &hello);
-    if (!kit_hello_take_as(peer, &hello, auth->is_sealed || kit_hello_is_other(peer, &hello))) {
+    if (!kit_hello_take_as(peer, &hello, auth->is_sealed || kit_hello_is_restart(peer, &hello))) {
         kit_peer_failed(peer, NA_PLUGIN_NOMEM, "no memory to take its HELLO");
         return false;
     }
     seal_begin(peer, &offer->seals[auth->confirmed_with], is_alias);
-    peer->pending &= ~KIT_PENDING_HELLO_ACK; /* it was answered as an offer */
+    peer->pending &= ~KIT_PENDING_HELLO_ACK; /* the offer was answered already */
     return true;
 }
 
 /*
- * One that does not prove a key of ours has its sender told, and ends the attempt: one guess for
- * each share that it has. With two keys the attempt goes on with the other one first.
+ * A HELLO_ACK that does not prove our key is refused and ends the attempt, so that its sender has
+ * one guess for each share. With two keys the attempt is first repeated with the other key.
  */
 bool kit_offer_answered(struct kit_peer *peer, const void *data, uint32_t size)
 {
@@ -191,8 +191,8 @@ bool kit_offer_answered(struct kit_peer *peer, const void *data, uint32_t size)
         hello.wire.epoch == 0 || hello.wire.epoch > peer->epoch)
         return false;
     if (!auth->has_exchange || hello.wire.epoch < peer->answered ||
-        hello.wire.epoch < auth->call_epoch || is_of_session(peer, &hello))
-        return true; /* the other side's HELLO was faster, or this is a second one */
+        hello.wire.epoch < auth->key_epoch || is_of_session(peer, &hello))
+        return true; /* a HELLO of the peer was faster, or the HELLO was answered twice */
     if (!answer_check(peer, &hello, data, size, &keys, &which)) {
         answer_refuse(peer, &hello);
     } else if (!is_crossed(peer, &hello, which)) {
@@ -204,10 +204,10 @@ bool kit_offer_answered(struct kit_peer *peer, const void *data, uint32_t size)
 
 bool kit_hello_is_of(const struct kit_peer *peer, const struct kit_hello *hello)
 {
-    return hello->wire.incarnation == peer->their_incarnation && !kit_hello_is_other(peer, hello);
+    return hello->wire.incarnation == peer->their_incarnation && !kit_hello_is_restart(peer, hello);
 }
 
-static void refuse(struct kit_peer *peer, const struct kit_hello *hello, uint32_t reason)
+static void refusal_set(struct kit_peer *peer, const struct kit_hello *hello, uint32_t reason)
 {
     peer->refusal = (struct kit_refusal){
         .token = hello->wire.token,
@@ -232,7 +232,7 @@ static struct kit_offer *offer_find(const struct kit_peer *peer, const uint8_t d
     return NULL;
 }
 
-/* NULL: it is dropped. One that is no share displaces none. */
+/* Returns NULL if the HELLO is dropped. An invalid share does not displace another offer. */
 static struct kit_offer *offer_make(struct kit_peer *peer, const struct kit_hello *hello,
                                     const void *data, uint32_t size)
 {
@@ -267,7 +267,7 @@ static struct kit_offer *offer_make(struct kit_peer *peer, const struct kit_hell
     return offer;
 }
 
-/* False when what came is no share. */
+/* Returns false if the share in the HELLO is invalid. */
 static bool offer_fill(struct kit_offer *offer, const struct kit_hello *hello)
 {
     const struct kit_peer *peer = offer->peer;
@@ -285,8 +285,8 @@ static bool offer_fill(struct kit_offer *offer, const struct kit_hello *hello)
 }
 
 /*
- * One of ours that was used often enough gives way to another, but not where that one would not fit
- * a HELLO of ours that is not answered yet. Each HELLO tests one word, whatever share answers it.
+ * Our shares are replaced after EXCHANGE_MAX uses, unless a HELLO with one of them is unanswered.
+ * Each HELLO of a peer is one guess of the key, whichever share of ours answers it.
  */
 static void exchange_use(struct kit_peer *peer)
 {
@@ -299,23 +299,23 @@ static void exchange_use(struct kit_peer *peer)
     auth->exchange_uses++;
 }
 
-/* Calls with the other one of our keys. False: there is none, or it was tried. */
-static bool exchange_turn(struct kit_peer *peer)
+/* Sends another HELLO, under the other one of our keys. False: there is none, or it was tried. */
+static bool exchange_switch_key(struct kit_peer *peer)
 {
     struct kit_peer_auth *auth = peer->auth;
 
-    if (peer->session->secret_also == NULL || auth->has_turned)
+    if (peer->session->secret_also == NULL || auth->has_switched)
         return false;
-    auth->has_turned = true;
-    auth->calls_with = 1 - auth->calls_with;
+    auth->has_switched = true;
+    auth->key_index = 1 - auth->key_index;
     kit_peer_hello_again(peer);
-    auth->call_epoch = peer->epoch;
+    auth->key_epoch = peer->epoch;
     return true;
 }
 
 /*
- * Whether a HELLO_ACK proves the key that we called with, by which of its shares. It counts as many
- * guesses as it has shares.
+ * Checks whether a HELLO_ACK proves the key of our HELLO, and returns the keys and the index of the
+ * share that does. Each of its shares counts as a guess.
  */
 static bool answer_check(struct kit_peer *peer, const struct kit_hello *hello, const void *data,
                          uint32_t size, struct kit_auth_keys *keys, uint32_t *which_p)
@@ -328,14 +328,14 @@ static bool answer_check(struct kit_peer *peer, const struct kit_hello *hello, c
             continue;
         exchange_use(peer);
         *which_p = i;
-        if (keys_make(peer, auth->calls_with, hello->key.share[i], data, size, keys) &&
+        if (keys_make(peer, auth->key_index, hello->key.share[i], data, size, keys) &&
             is_confirmed(keys, hello, data, size, i))
             return true;
     }
     return false;
 }
 
-/* What was sent under a seal that an earlier answer made, and this one ends, was not read. */
+/* If an earlier answer began a seal that this one replaces, frames under that seal are lost. */
 static void answer_take(struct kit_peer *peer, const struct kit_hello *hello,
                         const struct kit_auth_keys *keys)
 {
@@ -357,8 +357,8 @@ static void answer_take(struct kit_peer *peer, const struct kit_hello *hello,
 }
 
 /*
- * The peer that answers has the key, but need not be the one that was called: a process may have
- * several names and be behind a forwarder, so that this is no error.
+ * The peer that answers has the key, but may have another name than the one that the HELLO was sent
+ * to. That is no error: a process may have several names and be behind a forwarder.
  */
 static void name_compare(const struct kit_peer *peer, const struct kit_hello *hello)
 {
@@ -376,20 +376,20 @@ static void answer_refuse(struct kit_peer *peer, const struct kit_hello *hello)
     struct kit_session *session = peer->session;
     uint32_t level;
 
-    if (exchange_turn(peer))
+    if (exchange_switch_key(peer))
         return;
     level = kit_session_refuse(session) ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
     SESSION_LOG(session, level, "refused %s: %s; further ones are counted, and logged as debug",
                 hello->name, refusal_texts[KIT_REFUSAL_OTHER_KEY]);
     if (peer->auth->is_sealed)
         return;
-    refuse(peer, hello, KIT_REFUSAL_OTHER_KEY);
+    refusal_set(peer, hello, KIT_REFUSAL_OTHER_KEY);
     kit_peer_failed(peer, NA_PLUGIN_PERMISSION, refusal_texts[KIT_REFUSAL_OTHER_KEY]);
 }
 
 /*
- * Whether the sender's own HELLO makes the session, not this answer to ours: where HELLOs under
- * different keys have crossed, each would be answered with a share of its own. That of the smaller
+ * True if the peer's own HELLO makes the session and not this answer to ours. If HELLOs under
+ * different keys have crossed, each is answered with another share, and the HELLO with the smaller
  * share counts.
  */
 static bool is_crossed(const struct kit_peer *peer, const struct kit_hello *hello, uint32_t which)
@@ -402,13 +402,13 @@ static bool is_crossed(const struct kit_peer *peer, const struct kit_hello *hell
         if (offer->incarnation == hello->wire.incarnation && offer->token == hello->wire.token &&
             memcmp(offer->their_share, hello->key.share[which], KIT_AUTH_SHARE) != 0)
             return peer->session->secret_also != NULL &&
-                   memcmp(offer->their_share, auth->exchange[auth->calls_with].share,
+                   memcmp(offer->their_share, auth->exchange[auth->key_index].share,
                           KIT_AUTH_SHARE) < 0;
     }
     return false;
 }
 
-/* Of a HELLO or HELLO_ACK with a key: all but its epoch, its shares and its codes. */
+/* Digest of a HELLO or HELLO_ACK with a key, without its epoch, its shares and its codes. */
 static void digest_make(uint8_t digest[KIT_AUTH_KEY], const void *data, uint32_t size)
 {
     const uint64_t rest = sizeof(struct kit_hello_wire) + sizeof(struct kit_hello_key);
@@ -419,7 +419,7 @@ static void digest_make(uint8_t digest[KIT_AUTH_KEY], const void *data, uint32_t
     kit_auth_digest(digest, &wire, sizeof(wire), (const uint8_t *) data + rest, size - rest);
 }
 
-/* Under one of our keys. False when what came is no share. */
+/* Derives the keys from one of our keys and the peer's share. False: the share is invalid. */
 static bool keys_make(const struct kit_peer *peer, uint32_t secret,
                       const uint8_t their_share[KIT_AUTH_SHARE], const void *data, uint32_t size,
                       struct kit_auth_keys *keys)
@@ -444,7 +444,7 @@ static bool is_confirmed(const struct kit_auth_keys *keys, const struct kit_hell
     return kit_auth_code_is_equal(code, hello->key.confirm[which]);
 }
 
-/* Under another name of the same process the peer goes on with the seal that it has. */
+/* True if the same process knows us by another name already: it may go on using the old seal. */
 static bool is_alias_of(const struct kit_peer *peer, const struct kit_hello *hello)
 {
     return peer->auth->is_sealed && peer->their_incarnation == hello->wire.incarnation &&
@@ -452,15 +452,15 @@ static bool is_alias_of(const struct kit_peer *peer, const struct kit_hello *hel
 }
 
 /*
- * Whether it is of one that has the session that we have with it, as what it sealed shows: it would
- * seal this, too, and has another token when it forgets us. It is a copy, or was altered.
+ * True if the HELLO, which has no seal, is a copy or was altered: a peer that has sealed a frame of
+ * this session would seal its HELLO too, and would have another token if it had lost the session.
  */
 static bool is_of_session(const struct kit_peer *peer, const struct kit_hello *hello)
 {
     return peer->auth->is_sealed && peer->auth->seal.received != 0 && kit_hello_is_of(peer, hello);
 }
 
-/* What a HELLO says is part of the keys: nobody on the way has a say in it. */
+/* The digest of the HELLO is part of the keys, so that nobody on the path can alter the flag. */
 static bool both_have_aes(const struct kit_session *session, const struct kit_hello *hello)
 {
     return session->has_aes && (hello->wire.flags & KIT_HELLO_HAS_AES) != 0;
@@ -481,7 +481,7 @@ static void seal_begin(struct kit_peer *peer, const struct kit_seal *seal, bool 
     auth->is_sealed = true;
     auth->number = ++peer->session->numbers;
     peer->sent_sequence = 0;
-    auth->has_turned = false;
+    auth->has_switched = false;
     kit_exchange_close(peer);
     kit_offers_drop(peer);
 }

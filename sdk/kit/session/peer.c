@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Peers: found by token, by name and by incarnation. A peer that answered stays known without
- * references, because its next message may come at any time; it goes when it sent a BYE, died or
- * was never met, and nothing needs it any more.
+ * Peers: found by token, by name and by incarnation. A ready peer is kept without references,
+ * because its next message may come at any time. An unused peer is freed if it has sent a BYE, its
+ * process has ended, or it was never ready.
  */
 
 #include "session_state.h"
@@ -141,7 +141,6 @@ struct kit_peer *kit_peer_by_incarnation(struct kit_session *session, uint64_t i
     return peer;
 }
 
-/* A new address goes with a new block of memory. */
 int32_t kit_peer_set_raw(struct kit_peer *peer, const void *raw, uint32_t raw_size)
 {
     void *copy;
@@ -158,7 +157,7 @@ int32_t kit_peer_set_raw(struct kit_peer *peer, const void *raw, uint32_t raw_si
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Also moves it to where it is found by its incarnation. */
+/* Also moves the peer in the hash table. */
 void kit_peer_set_incarnation(struct kit_peer *peer, uint64_t incarnation)
 {
     struct kit_session *session = peer->session;
@@ -174,8 +173,8 @@ void kit_peer_set_incarnation(struct kit_peer *peer, uint64_t incarnation)
 }
 
 /*
- * What it sends under the token that it has been told is stale from now on. Without random numbers
- * it stays what it was: another one could be guessed.
+ * Frames that the peer sends under its old token are stale from now on. If getrandom fails the
+ * token stays, because another one could be guessed. Returns false then.
  */
 static bool peer_new_token(struct kit_peer *peer)
 {
@@ -185,7 +184,7 @@ static bool peer_new_token(struct kit_peer *peer)
 
     if (kit_key_take(&peer->session->keys, &drawn) != NA_PLUGIN_SUCCESS)
         return false;
-    /* The old one is out of date for certain, and none is 0. */
+    /* The new nonce differs from the old one, and is not 0. */
     old = slot->nonce;
     slot->nonce = (uint32_t) drawn.word[0];
     while (slot->nonce == old || slot->nonce == 0)
@@ -199,8 +198,8 @@ static bool peer_new_token(struct kit_peer *peer)
 }
 
 /*
- * Its token is another one at once: what it sends on, before the failure was dealt with, is not
- * taken for messages of the one that comes after it.
+ * The token changes at once: frames that still come before the user has acted on the failure must
+ * not count for the connection that follows.
  */
 void kit_peer_failed(struct kit_peer *peer, int32_t status, const char *reason)
 {
@@ -218,7 +217,7 @@ void kit_peer_failed(struct kit_peer *peer, int32_t status, const char *reason)
     kit_peer_mark(peer);
 }
 
-/* The object that stands for the process of this one, from now on. */
+/* The peer holds a reference to another canonical peer. */
 void kit_peer_set_canonical(struct kit_peer *peer, struct kit_peer *canonical)
 {
     if (canonical != peer)
@@ -228,23 +227,19 @@ void kit_peer_set_canonical(struct kit_peer *peer, struct kit_peer *canonical)
     peer->canonical = canonical;
 }
 
-/* Without stopping the traffic. */
 void kit_peer_hello_again(struct kit_peer *peer)
 {
     if (peer->is_self)
         return;
     if (peer->phase == KIT_PEER_NEW && !peer->is_stalled)
-        return; /* its first frame begins with one anyway */
+        return; /* its first frame begins with a HELLO anyway */
     peer->epoch++;
     if (peer->phase == KIT_PEER_HELLO_SENT)
         peer->pending |= KIT_PENDING_PING;
     peer->pending |= KIT_PENDING_HELLO;
 }
 
-/*
- * Makes it one that was never met. Its frames that are under way count for nothing any more; what
- * it sends from now on is answered by a HELLO.
- */
+/* Frames in flight do not count for the peer any more; frames that it sends are stale. */
 void kit_peer_reset(struct kit_peer *peer)
 {
     peer->connection++;
@@ -303,13 +298,13 @@ static int32_t slots_grow(struct kit_session *session)
         slots[i].next_free = i + 1;
     }
     kit_host->mem_free(session->slots);
-    session->slot_free = session->slot_count; /* there was none left */
+    session->slot_free = session->slot_count; /* no slot was free */
     session->slots = slots;
     session->slot_count = count;
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Without memory the tables stay as they are, only slower. */
+/* Without memory the tables stay as they are, and lookups get slower. */
 static int32_t hash_grow(struct kit_session *session)
 {
     uint32_t size = session->names == NULL ? 256 : 2 * (session->hash_mask + 1);
@@ -353,7 +348,7 @@ static uint32_t incarnation_hash(uint64_t incarnation)
     return (uint32_t) ((incarnation * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
 }
 
-/* Without a reference no thread can reach it but with the lock. */
+/* Without a reference no thread reaches the peer without the lock, so the check is not racy. */
 bool kit_peer_is_unused(const struct kit_peer *peer)
 {
     if (__atomic_load_n(&peer->refs, __ATOMIC_ACQUIRE) != 0 || peer->is_self ||

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a peer has under a key: made, looked through for a seal, and wiped. */
+/* State of a peer of an endpoint with a key: made, searched for a seal, wiped. */
 
 #include "session_state.h"
 
-#define OFFER_TICKS 100u  /* for so long an offer is kept, and its peer known */
-#define CONFIRM_MAX 3072u /* what proves a key leaves alone, perhaps with a HELLO and a HELLO_ACK */
+#define OFFER_TICKS 100u  /* lifetime of an offer */
+#define CONFIRM_MAX 3072u /* most bytes of a peer's first sealed frame, which has no messages */
 
-/* Without a key there is none. False without memory. */
+/* Without a key peer->auth stays NULL. Returns false without memory. */
 bool kit_peer_auth_make(struct kit_peer *peer)
 {
     if (peer->session->secret == NULL)
@@ -35,7 +35,7 @@ void kit_peer_auth_reset(struct kit_peer *peer)
     kit_list_init(&peer->auth->offers);
 }
 
-/* Whether an offer is to be answered. */
+/* True if an offer has not been answered. */
 static bool has_pending(const struct kit_peer_auth *auth)
 {
     for (struct kit_link *link = auth->offers.next; link != &auth->offers; link = link->next)
@@ -60,7 +60,7 @@ void kit_offer_free(struct kit_offer *offer)
     kit_host->mem_free(offer);
 }
 
-/* Its sender did not prove that it has a key of ours, for as long as there was room for it. */
+/* Drops an offer whose sender has not proved a key of ours while the offer was kept. */
 void kit_offer_refuse(struct kit_offer *offer)
 {
     struct kit_session *session = offer->peer->session;
@@ -80,7 +80,7 @@ void kit_offers_drop(struct kit_peer *peer)
         kit_offer_free(kit_container(peer->auth->offers.next, struct kit_offer, peer_link));
 }
 
-/* Those whose sender proved nothing in time. */
+/* Drops offers whose sender has proved no key in time. */
 void kit_offers_expire(struct kit_session *session)
 {
     while (!kit_list_empty(&session->offers_by_age)) {
@@ -98,7 +98,7 @@ bool kit_offer_is_open(const struct kit_peer *peer)
     return peer->auth != NULL && !kit_list_empty(&peer->auth->offers);
 }
 
-/* Draws shares, unless there are some that are not used up. */
+/* Draws shares, unless the peer has some. */
 void kit_exchange_open(struct kit_peer *peer)
 {
     const struct kit_session *session = peer->session;
@@ -122,8 +122,8 @@ void kit_exchange_close(struct kit_peer *peer)
 }
 
 /*
- * Whether an offer has that seal, under one of our keys. Only what can be the first one, and is
- * small, is tried on all of them: anybody who sees the token can send something that fits none.
+ * Tries the seals of all offers, under each of our keys. The caller admits only small frames that
+ * may be a peer's first one, because anybody who sees the token can send a frame that fits no seal.
  */
 static enum kit_seal_result offers_open(struct kit_peer *peer, uint32_t sequence, uint8_t *data,
                                         uint64_t clear, uint64_t size)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The secret of a class, with what the log says when there is none. */
+/* Makes the secret of a class, and logs why that failed. */
 
 #include "kit_session.h"
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A network that is silent. An operation waits for its peer for as long as there is a sign of life:
- * a frame, or an answer of the peer's host to a connection to the peer's port, which the
- * system there gives even when the process is busy with something else, or gone. Without any for
- * the time that AMALGAM_SILENCE_TIMEOUT says, the peer has failed. One connection is enough: it
- * stays while the peer is quiet, and both systems keep it alive. A new one for each question would
- * fill the queue of a process that does not accept, and a full queue looks like silence.
+ * Silent networks. An operation waits for its peer as long as there is a sign of life: a frame, or
+ * an answer of the peer's host to a connection to the peer's port, which the operating system gives
+ * even if the process is busy or gone. A peer without one for AMALGAM_SILENCE_TIMEOUT has failed.
+ * One probe connection stays open, with keepalive, while the peer is silent. A new one for each
+ * probe would fill the accept queue of a busy process, and a full queue looks like silence.
  */
 
 #ifndef _GNU_SOURCE
@@ -20,10 +19,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Enough for what may change its ways for a while: switches, links that are aggregated. */
+/* Long enough for switches and aggregated links to change their routes. */
 #define SESSION_SILENCE_DEFAULT_MS 30000u
 
-/* A process that polls rarely has not listened all the time. */
+/* Most that one tick adds: a process that polls rarely has not listened in between. */
 #define SESSION_SILENCE_STEP_MS 1000u
 
 static void probe_start(struct kit_peer *peer);
@@ -32,7 +31,7 @@ static void probe_keep_alive(struct kit_peer *peer);
 static void probe_close(struct kit_peer *peer);
 static bool error_is_silence(int error);
 
-/* Seconds, with decimals; 0: never. */
+/* Reads AMALGAM_SILENCE_TIMEOUT: seconds, with decimals; 0: never. */
 int32_t kit_silence_setup(struct kit_session *session)
 {
     const char *text = secure_getenv("AMALGAM_SILENCE_TIMEOUT");
@@ -55,14 +54,14 @@ int32_t kit_silence_setup(struct kit_session *session)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* There was a sign of life, or nothing waits. */
+/* There was a sign of life, or no operation waits for the peer. */
 void kit_silence_end(struct kit_peer *peer)
 {
     peer->quiet_ms = peer->probed_ms = 0;
     probe_close(peer);
 }
 
-/* After `elapsed_ms` without a frame. True: the peer has failed. */
+/* Called after `elapsed_ms` without a frame. True: the peer has failed. */
 bool kit_silence_check(struct kit_peer *peer, uint64_t elapsed_ms)
 {
     const uint32_t limit = peer->session->silence_ms;
@@ -88,7 +87,7 @@ bool kit_silence_check(struct kit_peer *peer, uint64_t elapsed_ms)
     return true;
 }
 
-/* Begins to connect, again after a while. What cannot be asked about counts as alive. */
+/* Begins to connect, again after a while. A peer whose host cannot be probed counts as alive. */
 static void probe_start(struct kit_peer *peer)
 {
     const struct kit_session *session = peer->session;
@@ -130,8 +129,8 @@ static void probe_start(struct kit_peer *peer)
 }
 
 /*
- * How long ago the host has said something on the connection. That nobody listens there, or that
- * the connection was closed, is an answer, too.
+ * Sets quiet_ms from the host's last acknowledgement on the connection. A refused or closed
+ * connection is a sign of life, too.
  */
 static void probe_read(struct kit_peer *peer)
 {
@@ -157,7 +156,7 @@ static void probe_read(struct kit_peer *peer)
     }
 }
 
-/* The systems keep the connection alive, and ask often enough for a silence to be seen in time. */
+/* Keepalive probes are sent often enough for a silence to be noticed in time. */
 static void probe_keep_alive(struct kit_peer *peer)
 {
     const uint32_t limit = peer->session->silence_ms;
@@ -177,7 +176,7 @@ static void probe_close(struct kit_peer *peer)
     peer->is_probing = peer->is_probe_answered = false;
 }
 
-/* Errors that the system reports by itself when nothing came from the host. */
+/* True for errors that our own system reports when nothing came from the host. */
 static bool error_is_silence(int error)
 {
     return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH ||
