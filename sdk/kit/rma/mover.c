@@ -102,7 +102,7 @@ static void origin_advance(struct kit_rma_transfer *transfer)
         origin_conceal(transfer);
 }
 
-/* Each part has an id of its own: the transfer of the previous one may still exist at the target. */
+/* Each part has an id of its own: the transfer of the previous one may still exist there. */
 static int32_t origin_renew(struct kit_rma_transfer *transfer)
 {
     struct kit_table *ids = &transfer->rma->ids;
