@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses: lookup, strings, the compact form that travels in messages, and who hears of peers
- * that are lost.
+ * Addresses: lookup, strings and serialization; and registration for the events of lost peers.
  */
 
 #include "msg_state.h"
@@ -11,7 +10,7 @@
 
 #define MSG_ADDR_MAGIC 0x41466d41u
 
-/* The compact form, little-endian: this, then the name without NUL and the raw address. */
+/* A serialized address, little-endian: this, then the name without NUL and the raw address. */
 struct msg_addr_packed {
     uint32_t magic;
     uint16_t name_size;
@@ -114,7 +113,7 @@ uint32_t kit_msg_addr_is_self(struct na_plugin_class *na_class, struct na_plugin
     return addr_peer(addr)->is_self;
 }
 
-/* There is one object for each name; two names may mean one process. */
+/* There is one peer for each name, and two names may be one process. */
 uint32_t kit_msg_addr_compare(struct na_plugin_class *na_class, struct na_plugin_addr *addr1,
                               struct na_plugin_addr *addr2)
 {
@@ -199,7 +198,7 @@ out:
     return ret;
 }
 
-/* The buffer may be longer than what was written into it. */
+/* The buffer may be longer than the serialized address. */
 static int32_t addr_unpack(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                            uint64_t flags, struct na_plugin_addr **addr_p)
 {
@@ -229,7 +228,7 @@ refuse:
     return NA_PLUGIN_PROTOCOL_ERROR;
 }
 
-/* One reference. A peer that is known by its incarnation already is not sent a HELLO for it. */
+/* Returns a peer with a reference. One that is found by its incarnation is not sent a HELLO. */
 static int32_t addr_get(struct kit_endpoint *endpoint, const char *name, const void *raw,
                         uint32_t raw_size, uint64_t incarnation, struct na_plugin_addr **addr_p)
 {
@@ -280,7 +279,7 @@ static int32_t peer_events_set(struct na_plugin_class *na_class, na_plugin_peer_
     state->peer_lost_arg = arg;
     kit_session_watch_all(&state->session, report != NULL);
     if (state->armed_count != 0)
-        kit_msg_wait_kick_any(state); /* whoever sleeps does so with a timer from now on */
+        kit_msg_wait_kick_any(state); /* so that its next sleep has a timer */
     kit_msg_unlock(endpoint);
     return NA_PLUGIN_SUCCESS;
 }

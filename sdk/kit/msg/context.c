@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contexts: queues of their own over one endpoint, which any of them drives. */
+/* Contexts: each has queues of its own; progress of any context drives the whole endpoint. */
 
 #include "msg_state.h"
 
-#define MSG_DETACHED_NS UINT64_C(20000000) /* for the peers of transfers that go on to answer */
+#define MSG_DETACHED_NS UINT64_C(20000000) /* time for detached requests to complete */
 #define MSG_BYE_NS      UINT64_C(50000000)
 
 static bool requests_await(struct msg_endpoint *state);
@@ -48,9 +48,9 @@ out:
 }
 
 /*
- * A frame that is being sent goes on without its operations. So does a put or get that the fabric
- * cannot end early, until polls of other contexts find it done, its memory is deregistered, or the
- * last context is destroyed.
+ * A frame in flight goes on without its operations. So does a put or get that the fabric cannot end
+ * early, until a poll of another context completes it, its memory is deregistered, or the last
+ * context is destroyed.
  */
 int32_t kit_msg_context_stop(struct na_plugin_context *na_context)
 {
@@ -69,7 +69,7 @@ int32_t kit_msg_context_stop(struct na_plugin_context *na_context)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* With the last context a BYE goes to each peer: nothing can be received any more. */
+/* Destroying the last context sends a BYE to each peer, because nothing is received any more. */
 int32_t kit_msg_context_destroy(struct na_plugin_context *na_context)
 {
     struct msg_context *context = msg_context(na_context);
@@ -104,7 +104,7 @@ bool kit_msg_rma_leave(struct kit_endpoint *endpoint, const struct na_plugin_mem
     return true;
 }
 
-/* False when the fabric has not let go of all. */
+/* Waits for the detached requests. Returns false if the fabric still uses one. */
 static bool requests_await(struct msg_endpoint *state)
 {
     uint64_t end = state->detached_count != 0 ? kit_host->clock_ns() + MSG_DETACHED_NS : 0;
@@ -116,8 +116,8 @@ static bool requests_await(struct msg_endpoint *state)
 }
 
 /*
- * No context receives any more: what is kept is dropped, and the fabric gets its memory back. With
- * transfers that the fabric still works on all connections go.
+ * No context receives any more: deferred messages are dropped, and the fabric gets its memory back.
+ * If detached requests do not complete, all connections are aborted.
  */
 static void endpoint_leave(struct msg_endpoint *state)
 {
@@ -149,7 +149,7 @@ static void endpoint_leave(struct msg_endpoint *state)
     }
 }
 
-/* Peers need not find out by themselves then. What cannot leave at once is not sent. */
+/* A BYE that cannot be sent within MSG_BYE_NS is dropped: the peer notices by itself then. */
 static void byes_send(struct msg_endpoint *state)
 {
     for (uint32_t i = 0; i < state->session.slot_count; i++) {

@@ -168,7 +168,7 @@ static int32_t config_check(const struct kit_endpoint_config *config)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Afterwards kit_endpoint_close works. */
+/* After success kit_endpoint_close() is safe. */
 static int32_t state_make(struct kit_endpoint *endpoint, const struct kit_endpoint_config *config)
 {
     struct msg_endpoint *state;
@@ -248,7 +248,7 @@ static int32_t session_open(struct msg_endpoint *state, const struct kit_endpoin
     return ret;
 }
 
-/* What the caller would like. */
+/* Sets the limits from the requested sizes and the size of a frame. */
 static void limits_set(struct msg_endpoint *state, const struct kit_endpoint_config *config)
 {
     const struct na_plugin_init *init = config->init;
@@ -283,7 +283,7 @@ static uint64_t limit(uint64_t wanted)
     return wanted < MSG_MESSAGE_MAX ? wanted : MSG_MESSAGE_MAX;
 }
 
-/* The plugin adds what its fabric can do. */
+/* Fills in common capabilities, to which the plugin adds those of its fabric. */
 static void info_fill(const struct msg_endpoint *state, struct na_plugin_class_info *info)
 {
     info->max_tag = UINT32_MAX;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What was learnt of peers is acted on here, from outside of all calls into the fabric: operations
- * of those that failed or began again end, ways are closed, and what can be sent is sent.
+ * Acts on the marked events of peers, outside of all calls into the fabric: ends the operations of
+ * peers that failed or were restarted, closes connections, and sends frames.
  */
 
 #include "msg_state.h"
@@ -50,7 +50,7 @@ void kit_msg_dispatch(struct kit_endpoint *endpoint)
     }
 }
 
-/* Sends, puts and gets. */
+/* Cancels the selected sends, puts and gets. */
 void kit_msg_cancel_which(struct msg_endpoint *state, const struct msg_which *which)
 {
     for (uint32_t i = 0; i < state->session.slot_count; i++) {
@@ -66,7 +66,7 @@ void kit_msg_cancel_which(struct msg_endpoint *state, const struct msg_which *wh
     }
 }
 
-/* The next operation begins with a HELLO. */
+/* Ends all operations of a failed peer, which is new then. */
 void kit_msg_peer_fail(struct msg_peer *peer)
 {
     struct msg_endpoint *state = peer->endpoint->state;
@@ -82,14 +82,14 @@ void kit_msg_peer_fail(struct msg_peer *peer)
     state->session.is_sweep_due = true;
 }
 
-/* After our BYE. */
+/* Resets a peer after our BYE. */
 void kit_msg_peer_leave(struct msg_peer *peer)
 {
-    peer->base.pending = KIT_PENDING_FAILURE; /* whatever it was to be told */
+    peer->base.pending = KIT_PENDING_FAILURE; /* nothing else is sent to it */
     (void) peer_lose(peer, UINT32_MAX, NA_PLUGIN_CANCELED);
 }
 
-/* After a HELLO or HELLO_ACK of the peer: what was built for the one that we knew is lost. */
+/* After a HELLO or HELLO_ACK of the peer, which may be a new process. */
 void kit_msg_peer_changed(struct msg_peer *peer)
 {
     const uint32_t lost_before = peer->base.lost_before;
@@ -110,7 +110,7 @@ void kit_msg_peer_changed(struct msg_peer *peer)
     kit_msg_flow_tell_again(peer);
 }
 
-/* Wakes a sleeper, as a completion does. */
+/* Wakes a sleeping thread, as a completion does. */
 static void peer_report(struct msg_peer *peer, int32_t status)
 {
     struct msg_endpoint *state = peer->endpoint->state;
@@ -134,7 +134,7 @@ static void peer_act(struct msg_peer *peer)
             endpoint->ops->peer_abort(endpoint, &peer->base, peer->base.silent_network_ms);
         if ((peer->base.pending & KIT_PENDING_FAILURE) != 0)
             kit_msg_peer_fail(peer);
-        kit_msg_rma_drain(endpoint->state); /* before the way is closed */
+        kit_msg_rma_drain(endpoint->state); /* before the connection is closed */
         peer->base.pending &= ~KIT_PENDING_CLOSE;
         msg_peer_close(peer);
         if (is_restarted)
@@ -147,7 +147,7 @@ static void peer_act(struct msg_peer *peer)
         kit_msg_rma_flush(peer);
 }
 
-/* Ends what was posted before the epoch, UINT32_MAX: everything. Returns how many those were. */
+/* Ends operations posted before the epoch; UINT32_MAX: all. Returns how many completed. */
 static uint64_t peer_lose(struct msg_peer *peer, uint32_t before_epoch, int32_t status)
 {
     const uint64_t completed = peer->endpoint->state->completed;

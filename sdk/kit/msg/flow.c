@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flow control of unexpected messages, for fabrics that take messages without a bound. When the
- * deferred messages fill half of their budget, each peer that adds one is told XOFF, and XON when
- * they fill no more than a quarter, or none is left. A sender that was told XOFF pauses:
- * its unexpected messages wait, expected messages, transfers and records go on, so that peers which
- * pause each other still answer.
+ * Flow control of unexpected messages, for fabrics without a limit of messages in flight. While
+ * deferred messages fill more than half of their budget, each peer that adds one is sent XOFF, and
+ * XON when they fill a quarter or none is left. A sender that got XOFF pauses: its unexpected
+ * messages wait, but expected messages, transfers and records go on, so that peers which pause each
+ * other still answer.
  */
 
 #include "msg_state.h"
@@ -47,7 +47,7 @@ void kit_msg_flow_taken(struct msg_endpoint *state)
     }
 }
 
-/* Writes what the peer is to do now; the caller knows that it fits. */
+/* Adds a WIRE_FLOW record; the caller has checked that it fits. */
 void kit_msg_flow_add(struct msg_out *out, struct msg_peer *peer)
 {
     kit_msg_out_add_tagged(out, WIRE_FLOW, peer->is_xoff ? MSG_FLOW_XOFF : MSG_FLOW_XON);
@@ -55,7 +55,7 @@ void kit_msg_flow_add(struct msg_out *out, struct msg_peer *peer)
     peer->base.pending &= ~KIT_PENDING_FLOW;
 }
 
-/* A record of the peer: acted on when all that came with it is read, so the last one counts. */
+/* A WIRE_FLOW record came. kit_msg_flow_act() acts on the last one of a poll. */
 void kit_msg_flow_received(struct msg_peer *peer, uint32_t flow)
 {
     peer->flow_received = flow;
@@ -72,7 +72,7 @@ void kit_msg_flow_act(struct msg_peer *peer)
         flow_apply(peer, is_paused);
 }
 
-/* The connection is another one, and neither side knows what was said before. */
+/* The connection was replaced: XOFF of either side does not count any more. */
 void kit_msg_flow_reset(struct msg_peer *peer)
 {
     kit_msg_flow_forget(peer);
@@ -82,8 +82,8 @@ void kit_msg_flow_reset(struct msg_peer *peer)
 }
 
 /*
- * The peer may have another name for us under which it waits for XON, which may have been lost: it
- * is told as soon as it has introduced itself again.
+ * The peer may wait for XON under another name of ours, and the XON may have been lost: it is sent
+ * again as soon as the peer has introduced itself again.
  */
 void kit_msg_flow_tell_again(struct msg_peer *peer)
 {
@@ -91,7 +91,7 @@ void kit_msg_flow_tell_again(struct msg_peer *peer)
         flow_tell(peer);
 }
 
-/* Nothing is to be told to the peer any more. */
+/* Drops the flow state that the peer would be sent. */
 void kit_msg_flow_forget(struct msg_peer *peer)
 {
     if (peer->is_xoff)
@@ -100,7 +100,7 @@ void kit_msg_flow_forget(struct msg_peer *peer)
     peer->base.pending &= ~KIT_PENDING_FLOW;
 }
 
-/* Another object stands for the peer's process, whose word it follows. */
+/* The peer follows another canonical peer of its process, and pauses as that does. */
 void kit_msg_flow_follow(struct msg_peer *peer, struct kit_peer *source)
 {
     struct msg_peer *old = (struct msg_peer *) (void *) peer->source;
@@ -123,7 +123,7 @@ static void flow_tell(struct msg_peer *peer)
     kit_peer_mark(&peer->base);
 }
 
-/* Whatever names we call the process by: mostly one. */
+/* Pauses or resumes all peers that stand for the process, which mostly is one. */
 static void flow_apply(struct msg_peer *peer, bool is_paused)
 {
     struct msg_endpoint *state = peer->endpoint->state;
@@ -150,7 +150,7 @@ static void flow_set(struct msg_peer *peer, bool is_paused)
         queue_resume(peer);
 }
 
-/* But for a message of which a part has left. */
+/* Moves unexpected messages to `paused`, except a message of which a part was sent. */
 static void queue_pause(struct msg_peer *peer)
 {
     struct kit_link *next;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames to send: the pool that they come from, which grows in registered slabs up to a bound, and
- * writing records into them.
+ * Frames to send: their pool, which grows in registered slabs up to a limit, and writing records
+ * into them.
  */
 
 #include "msg_state.h"
@@ -66,7 +66,7 @@ bool kit_msg_out_has_room(const struct msg_out *out, uint64_t size)
     return out->frame.size + wire_record_size(size) <= out->peer->endpoint->state->room;
 }
 
-/* False when it does not fit. */
+/* Returns false if the message does not fit. */
 bool kit_msg_out_add_op(struct msg_out *out, struct msg_op *op)
 {
     struct wire_record record = {
@@ -89,8 +89,8 @@ bool kit_msg_out_add_op(struct msg_out *out, struct msg_op *op)
 }
 
 /*
- * The next part of the first operation of the queue. True when that was the last: the operation is
- * the frame's, and there may be room for another one. It counts as sent when the frame is.
+ * Adds the next part of the first queued message. True: that was the last part, the operation moved
+ * to the frame, and there may be room for more. The part counts as sent when the frame is sent.
  */
 bool kit_msg_part_add(struct msg_out *out, struct msg_op *op)
 {
@@ -112,7 +112,7 @@ bool kit_msg_part_add(struct msg_out *out, struct msg_op *op)
     };
     uint8_t *place;
 
-    /* Beside a HELLO it could be lost: the peer may be another process by now. */
+    /* Not in a frame with a HELLO: if the peer was restarted the part would be lost. */
     if ((out->pending & KIT_PENDING_HELLO) != 0 || peer->part != 0 || room < head + MSG_PART_MIN)
         return false;
     if (size > room - head)
@@ -131,7 +131,7 @@ bool kit_msg_part_add(struct msg_out *out, struct msg_op *op)
     return true;
 }
 
-/* Where the content of a record of ours goes; the caller knows that it fits. */
+/* Adds a record and returns the place of its content; the caller has checked that it fits. */
 uint8_t *kit_msg_out_add(struct msg_out *out, uint32_t kind, uint32_t size)
 {
     const struct wire_record record = {.kind = htole16((uint16_t) kind), .size = htole32(size)};
@@ -145,13 +145,13 @@ static inline uint8_t *out_add_record(struct msg_out *out, const struct wire_rec
     uint8_t *place = (uint8_t *) out->frame.data + out->frame.size;
     const uint64_t total = wire_record_size(size);
 
-    memset(place + total - WIRE_ALIGN, 0, WIRE_ALIGN); /* no bytes of an earlier frame in the gap */
+    memset(place + total - WIRE_ALIGN, 0, WIRE_ALIGN); /* no earlier bytes in the padding */
     memcpy(place, record, sizeof(*record));
     out->frame.size += total;
     return place + sizeof(*record);
 }
 
-/* A record of ours without content. */
+/* Adds a record without content; the caller has checked that it fits. */
 void kit_msg_out_add_tagged(struct msg_out *out, uint32_t kind, uint32_t tag)
 {
     const struct wire_record record = {.kind = htole16((uint16_t) kind), .tag = htole32(tag)};
@@ -160,7 +160,7 @@ void kit_msg_out_add_tagged(struct msg_out *out, uint32_t kind, uint32_t tag)
     out->frame.size += sizeof(record);
 }
 
-/* Writes the header, and the seal if there is one. A frame that was refused gets another one. */
+/* Writes the header, and the seal if there is one; called again when a refused frame is retried. */
 void kit_msg_out_end(struct msg_out *out)
 {
     const struct msg_peer *peer = out->peer;
@@ -177,7 +177,8 @@ void kit_msg_out_end(struct msg_out *out)
     if (kit_unlikely((out->pending & (KIT_PENDING_OFFER | KIT_PENDING_REFUSAL)) != 0)) {
         header.token = htole64(out->reply_token);
         header.incarnation = htole32(out->reply_incarnation);
-        header.sequence = htole32(peer->base.refusal.mask); /* not counted, without a key */
+        header.sequence =
+            htole32(peer->base.refusal.mask); /* 0, not counted, for a receiver without a key */
         is_sealed = false;
     }
     out->frame.is_hello = header.flags != 0;
@@ -192,7 +193,7 @@ void kit_msg_out_end(struct msg_out *out)
         kit_msg_out_seal(out);
 }
 
-/* The last thing that is done to a frame. */
+/* The last step of building a frame. */
 void kit_msg_out_seal(struct msg_out *out)
 {
     struct kit_peer *peer = &out->peer->base;
@@ -201,21 +202,21 @@ void kit_msg_out_seal(struct msg_out *out)
                    out->frame.size - KIT_AUTH_TAG);
 }
 
-/* The fabric did not take it: it may be added to, and is sealed again. */
+/* Undoes the seal of a refused frame: messages may be added before it is sealed again. */
 void kit_msg_out_unseal(struct msg_out *out)
 {
     kit_seal_take_back(&out->peer->base.auth->seal, out->frame.data, out_clear(out),
                        out->frame.size - KIT_AUTH_TAG);
 }
 
-/* How much of it is not encrypted. */
+/* Number of bytes that are not encrypted. */
 static uint64_t out_clear(const struct msg_out *out)
 {
     return kit_msg_clear(out->peer->endpoint->state, out->is_compact, out->frame.is_hello,
                          out->frame.size);
 }
 
-/* False when the bound is reached or memory is short. */
+/* Returns false if the limit is reached or memory is short. */
 bool kit_msg_slab_add(struct msg_endpoint *state)
 {
     const struct kit_msg_ops *ops = state->endpoint->ops;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receives and what comes for them. Messages that are deferred have a budget of the whole endpoint;
- * beyond it whole frames are deferred, and with them their senders stop.
+ * Matching of receives and messages. Deferred messages have a budget for the whole endpoint; beyond
+ * it whole frames are deferred, which blocks their senders.
  */
 
 #include "msg_state.h"
 
 #include <string.h>
 
-/* Receives that end with a failure of their peer. */
+/* Selects receives that end because their peer failed. */
 struct matching_failure {
     const struct msg_peer *peer;
     uint32_t before_epoch;
@@ -30,7 +30,7 @@ void kit_msg_matching_setup(struct msg_context *context)
                    context->endpoint->state->max_unexpected, matching_source_release);
 }
 
-/* False when there is neither a receive nor room to defer it. */
+/* Returns false if there is neither a receive nor room to defer the message. */
 bool kit_msg_unexpected_deliver(struct msg_peer *peer, struct msg_context *context, uint32_t tag,
                                 const void *data, uint32_t size)
 {
@@ -78,7 +78,7 @@ void kit_msg_expected_deliver(struct msg_peer *peer, struct msg_context *context
     msg_complete_recv(peer->endpoint->state, op, NA_PLUGIN_SUCCESS, size, NULL, tag);
 }
 
-/* True when it was posted. */
+/* Returns false if `op` is not a posted receive. */
 bool kit_msg_recv_cancel(struct msg_context *context, void *op, bool is_trusted)
 {
     struct kit_recv *recv = is_trusted ? kit_match_find_trusted(&context->match, op)
@@ -116,7 +116,7 @@ void kit_msg_recv_fail(struct msg_peer *peer, uint32_t before_epoch, int32_t sta
     }
 }
 
-/* Another object stands for the peer's process: receives move to where its messages go. */
+/* The canonical peer changed: posted receives from the peer are matched under that one. */
 void kit_msg_recv_rematch(struct msg_peer *peer)
 {
     struct msg_endpoint *state = peer->endpoint->state;
@@ -137,7 +137,7 @@ void kit_msg_recv_rematch(struct msg_peer *peer)
     }
 }
 
-/* What the core had no memory for a moment ago. */
+/* Retries deferred messages for which the core had no memory. */
 void kit_msg_unexpected_again(struct msg_endpoint *state)
 {
     state->is_refused = false;
@@ -145,7 +145,7 @@ void kit_msg_unexpected_again(struct msg_endpoint *state)
         kit_msg_matching_dispatch(&state->contexts[i]);
 }
 
-/* What is larger than any message of ours cannot be placed for sure and is dropped. */
+/* A message above max_unexpected is dropped: a multi-receive may have no room for it. */
 static bool matching_deliver_multi(struct msg_peer *peer, struct msg_context *context,
                                    struct kit_recv *recv, uint32_t tag, const void *data,
                                    uint32_t size)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The inside of the message layer, and what its files offer each other. Everything here is guarded
- * by the endpoint's lock unless a comment says otherwise.
+ * Internal types and functions of the message layer. The endpoint's lock guards everything here
+ * unless a comment says otherwise.
  */
 
 #ifndef MSG_STATE_H
@@ -20,20 +20,20 @@
 
 #define MSG_DEFERRED_BYTES (UINT64_C(16) << 20)
 
-/* Frames of a plugin without cookies that are copied, whatever their size. */
+/* Most deferred frames of a plugin without cookies, which are copied. */
 #define MSG_DEFERRED_FRAMES 256u
-#define MSG_FRAME_BYTES     (UINT64_C(128) << 20) /* memory for frames to send, at most */
-#define MSG_FRAME_MIN       256u                  /* but at least so many frames */
-#define MSG_RETRY_NS        UINT64_C(1000000)     /* until a sleeper tries a refused frame again */
-#define MSG_RETRY_NS_MAX    UINT64_C(32000000)    /* the same while nothing moves */
-#define MSG_PAUSE_NS        UINT64_C(50000000)    /* a sleep that the fabric cannot end */
-#define MSG_POLLS_A_CLOCK   32u
-#define MSG_MESSAGE_MAX     (UINT64_C(256) << 10) /* longer ones than a frame go in parts */
-#define MSG_PARTS_BYTES     (UINT64_C(256) << 20) /* of messages that have come in part, at most */
-#define MSG_PART_MIN        256u                  /* a part that shares a frame is not smaller */
-#define MSG_PARTED          4u /* names that a process calls us by with long messages at a time */
+#define MSG_FRAME_BYTES     (UINT64_C(128) << 20) /* most memory for frames to send, */
+#define MSG_FRAME_MIN       256u                  /* but at least this number of frames */
+#define MSG_RETRY_NS        UINT64_C(1000000)     /* sleep until a refused frame is tried again */
+#define MSG_RETRY_NS_MAX    UINT64_C(32000000)    /* the same, while no frame is sent or received */
+#define MSG_PAUSE_NS        UINT64_C(50000000)    /* sleep while the descriptor is paused */
+#define MSG_POLLS_A_CLOCK   32u                   /* polls between two readings of the clock */
+#define MSG_MESSAGE_MAX     (UINT64_C(256) << 10) /* longest message, in parts if need be */
+#define MSG_PARTS_BYTES     (UINT64_C(256) << 20) /* most memory for incomplete messages */
+#define MSG_PART_MIN        256u                  /* smallest part that shares a frame */
+#define MSG_PARTED          4u /* incomplete messages of a peer, each to another name of ours */
 
-/* Of what every message passes: part of its caller, whatever the compiler thinks of the size. */
+/* For functions on the path of every message: always inlined, whatever their size. */
 #define MSG_INLINE                     inline __attribute__((always_inline))
 
 #define MSG_LOG(endpoint, level, ...)  KIT_LOG(level, (endpoint)->plugin, __VA_ARGS__)
@@ -44,14 +44,14 @@
 
 enum msg_op_kind {
     MSG_OP_NONE,
-    MSG_OP_UNEXPECTED, /* sends */
+    MSG_OP_UNEXPECTED, /* a send, as the next two */
     MSG_OP_EXPECTED,
-    MSG_OP_CONTROL, /* ours, not the core's */
+    MSG_OP_CONTROL, /* internal: the core does not know it */
     MSG_OP_RECV,
     MSG_OP_RMA,
 };
 
-/* What a receiver says of unexpected messages. */
+/* Tag of a WIRE_FLOW record. */
 enum msg_flow {
     MSG_FLOW_NONE,
     MSG_FLOW_XOFF,
@@ -66,37 +66,37 @@ struct msg_op {
     };
     struct msg_context *context;
     struct msg_peer *peer;
-    const void *data; /* sends */
+    const void *data; /* of a send */
     uint64_t size;
     uint32_t kind;
     uint32_t tag;
-    uint32_t remote_id; /* context at the other side */
-    uint32_t epoch;     /* of the peer when it was posted */
-    uint32_t cancelled; /* asked for while its frame was in progress */
-    uint32_t sent;      /* bytes that left already, of a message that goes in parts and queues */
+    uint32_t remote_id; /* context id at the peer */
+    uint32_t epoch;     /* peer->base.epoch when it was posted */
+    uint32_t cancelled; /* not 0: cancelled while its frame was in flight; counts ticks from 1 */
+    uint32_t sent;      /* bytes sent already, of a queued message that is sent in parts */
 };
 
-/* A control record that waits or is being sent. */
+/* A control record that is queued or being sent. */
 struct msg_control {
     struct msg_op op;
-    bool is_large; /* more than a common one: not kept for the next */
+    bool is_large; /* more than WIRE_CONTROL_MAX bytes: freed instead of reused */
     uint8_t data[WIRE_CONTROL_MAX];
 };
 
-/* A frame of ours. */
+/* A frame to send. */
 struct msg_out {
     struct kit_frame frame; /* first */
-    struct kit_link link;   /* free, being sent, or on its way to ourselves */
-    struct kit_link ops;
+    struct kit_link link;   /* in state->free_frames, peer->frames or state->own_frames */
+    struct kit_link ops;    /* operations whose messages are in the frame */
     struct msg_peer *peer;
-    uint32_t connection;  /* of the peer when it was sent */
-    uint32_t pending;     /* what was pending for the peer, and is in this frame */
-    uint64_t reply_token; /* of an answer that is not sealed: under which its receiver knows us */
+    uint32_t connection;  /* peer->base.connection when the frame was begun */
+    uint32_t pending;     /* KIT_PENDING_* of the records in this frame */
+    uint64_t reply_token; /* token for an answer to an offer, or for a refusal */
     uint32_t reply_incarnation;
-    uint32_t tag_size; /* of the seal, once it has one; counts in frame.size */
+    uint32_t tag_size; /* bytes of the seal, included in frame.size; 0: no seal */
     struct msg_out *next_copied;
     bool is_compact;
-    bool is_alone; /* no message may share it */
+    bool is_alone; /* messages must not be added */
 };
 
 struct msg_slab {
@@ -108,13 +108,13 @@ struct msg_slab {
     bool is_registered;
 };
 
-/* A received frame that waits until there is room for its unexpected messages. */
+/* A received frame that waits for receives or room for its unexpected messages. */
 struct msg_deferred {
-    struct kit_link link; /* of the peer */
+    struct kit_link link; /* in peer->deferred */
     const uint8_t *data;
     uint64_t size;
-    uint64_t offset; /* of the first record that was not taken; 0: a compact frame */
-    void *cookie;    /* NULL: it is a copy */
+    uint64_t offset; /* of the first record that was not processed; 0: a compact frame */
+    void *cookie;    /* NULL: `data` is `copy` */
     bool is_own;     /* a frame to ourselves: cookie is a struct msg_out */
     uint64_t taken;  /* kit_peer_auth.taken of the frame */
     uint8_t copy[];
@@ -123,65 +123,64 @@ struct msg_deferred {
 /* A put or get. */
 struct msg_request {
     struct kit_msg_rma rma; /* first */
-    struct kit_link link; /* of the peer, or of those that are to be abandoned, or that are done */
-    struct msg_op *op;    /* NULL once it completed */
+    struct kit_link link;   /* in a list of the peer, or in rma_abandon or rma_done */
+    struct msg_op *op;      /* NULL: completed */
     struct msg_peer *peer;
-    int32_t status;   /* with which it is to be abandoned, or is done */
-    bool is_detached; /* its context was stopped, and the fabric has not let go of it yet */
+    int32_t status;   /* in rma_abandon, rma_done: of the operation */
+    bool is_detached; /* its context was stopped, and the fabric still uses the request */
 };
 
 struct msg_context {
     struct kit_endpoint *endpoint;
     uint32_t id;
     bool active;
-    bool stopped;  /* was active: what comes for it is dropped */
+    bool stopped;  /* was active: messages to it are dropped */
     bool armed;    /* a thread may sleep on its descriptor */
-    bool signaled; /* event_fd was written to */
+    bool signaled; /* event_fd is readable */
     int epoll_fd;
     int event_fd;
     struct kit_match match;
 };
 
-/* Operations that end early: this one, or all of a context, or what was posted before an epoch. */
+/* Selects the operations that end early; all three conditions must hold. */
 struct msg_which {
-    const struct msg_op *op;           /* NULL: all; it is only compared */
-    const struct msg_context *context; /* NULL: all */
-    uint32_t before_epoch;             /* UINT32_MAX: all */
+    const struct msg_op *op;           /* NULL: any; only compared, may be invalid */
+    const struct msg_context *context; /* NULL: any */
+    uint32_t before_epoch;             /* posted before this epoch; UINT32_MAX: any */
 };
 
-static inline bool msg_is_meant(const struct msg_which *which, const struct msg_op *op)
+static inline bool msg_op_matches(const struct msg_which *which, const struct msg_op *op)
 {
     return (which->op == NULL || which->op == op) &&
            (which->context == NULL || which->context == op->context) &&
            op->epoch < which->before_epoch;
 }
 
-/* A peer, and what waits for it. */
 struct msg_peer {
-    struct kit_peer base; /* first: what the plugin and the core see */
+    struct kit_peer base; /* first: visible to the plugin and the core */
     struct kit_endpoint *endpoint;
-    struct kit_link queue;   /* operations that wait for a frame */
-    struct kit_link paused;  /* unexpected messages that the peer has no room for (flow.c) */
-    bool is_paused;          /* it said so, under any of its names */
-    bool is_xoff;            /* it was told so */
-    bool has_flow;           /* it was told so at any time */
-    uint32_t followers;      /* other peers whose source it is */
-    uint32_t flow_received;  /* a msg_flow that is not acted on yet */
+    struct kit_link queue;   /* sends that wait for a frame */
+    struct kit_link paused;  /* unexpected sends that the peer has no room for (flow.c) */
+    bool is_paused;          /* XOFF came from the peer, under any of its names */
+    bool is_xoff;            /* XOFF is or will be sent to the peer */
+    bool has_flow;           /* XOFF was sent at any time */
+    uint32_t followers;      /* number of other peers whose `source` is this one */
+    uint32_t flow_received;  /* enum msg_flow, not acted on yet */
     struct msg_out *stalled; /* a frame that the fabric had no room for */
-    uint32_t part;           /* bytes of the first of the queue in the frame that is to be sent */
-    struct kit_parted *parted[MSG_PARTED]; /* what has come in part; NULL: nothing */
-    struct kit_peer *source;               /* base.canonical in matching, which follows it */
-    struct kit_link frames;                /* being sent, over any connection */
+    uint32_t part;           /* bytes of the first queued message in the frame being built */
+    struct kit_parted *parted[MSG_PARTED]; /* incomplete messages; NULL: none */
+    struct kit_peer *source;               /* source in matching; updated to base.canonical */
+    struct kit_link frames;                /* frames being sent, over any connection */
     struct kit_link rma_queue;
     struct kit_link rma_started;
     struct kit_link deferred; /* received frames */
     struct kit_link retry_link;
-    struct kit_link reply_link; /* an answer waits for the way to it (reply.c) */
-    uint32_t reply_ticks;       /* of the session when that began to be opened */
+    struct kit_link reply_link; /* in replies_opening or replies_waiting (reply.c) */
+    uint32_t reply_ticks;       /* session.ticks when the connection for a reply was opened */
     bool is_reply_opening;
 };
 
-/* The plugin's part begins behind it. */
+/* The plugin's bytes (ops.rma_size) follow the request. */
 #define MSG_REQUEST_SIZE ((sizeof(struct msg_request) + 63) / 64 * 64)
 
 struct msg_counters {
@@ -197,8 +196,8 @@ struct msg_endpoint {
     struct msg_peer *self;
     uint64_t max_unexpected;
     uint64_t max_expected;
-    uint64_t room;  /* bytes of a frame that is not sealed yet */
-    uint64_t whole; /* bytes of what fits a frame: longer messages go in parts */
+    uint64_t room;  /* most bytes of a frame without its seal */
+    uint64_t whole; /* longest message that fits a frame; longer ones are sent in parts */
     uint32_t max_contexts;
     uint32_t open_contexts;
     struct msg_context *contexts;
@@ -209,7 +208,7 @@ struct msg_endpoint {
 
     _Alignas(64) uint64_t completed;
     uint32_t polls;
-    uint32_t armed_count; /* contexts */
+    uint32_t armed_count; /* number of armed contexts */
     uint64_t in_flight;
     uint64_t cancelling;
 
@@ -222,29 +221,28 @@ struct msg_endpoint {
     uint32_t frame_limit;
     struct kit_link free_controls;
     struct kit_link free_requests;
-    struct kit_link rma_done;    /* requests that the fabric has let go of */
-    struct kit_link rma_abandon; /* requests that it is to be asked to end */
-    struct kit_link retry;       /* peers */
-    struct kit_link
-        replies_opening; /* peers to which a way is opened for an answer, oldest first */
-    struct kit_link replies_waiting; /* until one may be */
-    uint32_t reply_count;            /* of the former */
-    uint32_t detached_count;         /* requests */
-    uint32_t deferred_count;         /* frames */
+    struct kit_link rma_done;        /* requests that the fabric is done with */
+    struct kit_link rma_abandon;     /* requests for which ops.rma_abandon will be called */
+    struct kit_link retry;           /* peers */
+    struct kit_link replies_opening; /* peers to which a connection is opened for a reply only */
+    struct kit_link replies_waiting; /* peers that wait for a place in replies_opening */
+    uint32_t reply_count;            /* length of replies_opening */
+    uint32_t detached_count;         /* number of detached requests */
+    uint32_t deferred_count;         /* number of deferred frames */
     struct kit_deferrals deferrals;
-    uint32_t xoff_count; /* peers that were told XOFF */
+    uint32_t xoff_count; /* number of peers with is_xoff */
     struct kit_parts parts;
     bool is_refused;                  /* the core had no memory for a deferred message */
-    na_plugin_peer_lost_fn peer_lost; /* NULL: nobody wants to know */
+    na_plugin_peer_lost_fn peer_lost; /* NULL: none */
     void *peer_lost_arg;
 
     bool is_tick_due; /* the next poll reads the clock */
-    bool is_paused;   /* sleepers are not woken by the fabric */
+    bool is_paused;   /* the fabric's descriptor does not wake sleeping threads */
     int timer_fd;
-    uint64_t timer_end;   /* when it goes off; 0: it is not set */
-    uint64_t retry_delay; /* until what was refused is tried again by a sleeper */
-    uint64_t retry_moved; /* frames sent and received when that was chosen */
-    uint32_t sweep;       /* the slot that was checked last */
+    uint64_t timer_end;   /* when the timer expires; 0: not armed */
+    uint64_t retry_delay; /* sleep until refused frames are tried again */
+    uint64_t retry_moved; /* frames sent and received when retry_delay was chosen */
+    uint32_t sweep;       /* number of slots checked so far; modulo slot_count the next one */
     struct msg_counters counters;
     uint32_t control_most; /* bytes of the largest control record */
 };
@@ -254,7 +252,7 @@ static inline struct msg_op *msg_list_first_op(const struct kit_link *list)
     return (struct msg_op *) (void *) list->next;
 }
 
-/* NULL when the slot is free. */
+/* Returns NULL if the slot is free. */
 static inline struct msg_peer *msg_peer_at(const struct msg_endpoint *state, uint32_t slot)
 {
     return (struct msg_peer *) (void *) state->session.slots[slot].peer;
@@ -291,7 +289,7 @@ void kit_msg_wait_timer_read(struct msg_endpoint *state, uint64_t now);
 void kit_msg_wait_kick(struct msg_context *context);
 void kit_msg_wait_kick_any(struct msg_endpoint *state);
 
-/* The operation belongs to the core after these. */
+/* After these two functions the core owns the operation. */
 static inline void msg_complete(struct msg_endpoint *state, struct msg_op *op, int32_t status)
 {
     struct msg_context *context = op->context;
@@ -354,8 +352,8 @@ void kit_msg_out_seal(struct msg_out *out);
 void kit_msg_out_unseal(struct msg_out *out);
 
 /*
- * The bytes of a sealed frame of `size` that travel in clear: its header, and where it has a HELLO
- * all of it, which is to be read by one that has not the keys any more.
+ * Returns the bytes of a sealed frame of `size` that are not encrypted: the header, or the whole
+ * frame if it has a HELLO, because its receiver may have lost the keys.
  */
 static inline uint64_t kit_msg_clear(const struct msg_endpoint *state, bool is_compact,
                                      bool has_hello, uint64_t size)
@@ -365,7 +363,7 @@ static inline uint64_t kit_msg_clear(const struct msg_endpoint *state, bool is_c
     return is_compact ? sizeof(struct wire_compact) : sizeof(struct wire_header);
 }
 
-/* NULL when the bound is reached or memory is short: try again when a frame comes back. */
+/* Returns NULL if the limit is reached or memory is short; a frame that is sent makes room. */
 static inline struct msg_out *msg_out_get(struct msg_endpoint *state)
 {
     struct kit_link *link;
@@ -377,7 +375,7 @@ static inline struct msg_out *msg_out_get(struct msg_endpoint *state)
     return kit_container(link, struct msg_out, link);
 }
 
-/* The one that was used last is the next: it is in the cache. */
+/* The last used frame is reused first, because it is in the cache. */
 static inline void msg_out_put(struct msg_endpoint *state, struct msg_out *out)
 {
     kit_list_prepend(&state->free_frames, &out->link);
@@ -418,7 +416,7 @@ static inline void msg_copied_add(struct msg_endpoint *state, struct msg_out *ou
     state->copied_end = &out->next_copied;
 }
 
-/* To the fabric. False: it did not take it, and the peer is what it was before the frame. */
+/* Passes a frame to the fabric. False: it was refused, and the peer's state is restored. */
 static MSG_INLINE bool msg_out_pass(struct msg_peer *peer, struct msg_out *out, uint32_t sequence,
                                     uint32_t phase)
 {
@@ -471,7 +469,7 @@ void kit_msg_flow_tell_again(struct msg_peer *peer);
 void kit_msg_flow_forget(struct msg_peer *peer);
 void kit_msg_flow_follow(struct msg_peer *peer, struct kit_peer *source);
 
-/* Whether the peer is to be told now. */
+/* True if XON or XOFF can be sent to the peer now. */
 static inline bool kit_msg_flow_is_due(const struct msg_peer *peer)
 {
     return (peer->base.pending & (KIT_PENDING_FLOW | KIT_PENDING_HELLO)) == KIT_PENDING_FLOW &&
@@ -507,8 +505,6 @@ bool kit_msg_rma_end(struct msg_peer *peer, const struct msg_which *which, int32
 void kit_msg_rma_detach(struct msg_context *context);
 bool kit_msg_rma_uses(const struct msg_endpoint *state, const struct na_plugin_mem *mem);
 void kit_msg_rma_free_all(struct msg_endpoint *state);
-
-/* poll.c */
 
 /* failure.c */
 extern const struct na_plugin_peer_events kit_msg_peer_events_extension;

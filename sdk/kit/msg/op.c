@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the core starts and cancels. A message leaves at once in a frame of its own as long as few
- * frames to its peer are in progress, and queues otherwise.
+ * Operations that the core starts and cancels. A message is sent at once in a frame of its own
+ * while fewer than max_sends frames to its peer are in flight, and queues otherwise.
  */
 
 #include "msg_state.h"
@@ -98,7 +98,7 @@ int32_t kit_msg_cancel(struct na_plugin_context *na_context, void *op)
     return cancel_op(na_context, op, false);
 }
 
-/* Receives are found without a search; sends and transfers, which wait seldom, are looked for. */
+/* Receives are found without a search; sends and transfers, which seldom wait, are searched for. */
 int32_t kit_msg_cancel_trusted(struct na_plugin_context *na_context, void *op)
 {
     return cancel_op(na_context, op, true);
@@ -154,7 +154,7 @@ static int32_t rma_submit(struct na_plugin_context *na_context, void *op_p, uint
     kit_list_append(&peer->rma_queue, &request->link);
     kit_peer_waiting_add(&peer->base);
     if (kit_unlikely(!kit_list_empty(&peer->retry_link)))
-        ; /* the next poll tries, in order */
+        ; /* the next poll starts it, in order */
     else if (kit_likely(peer->base.phase == KIT_PEER_READY))
         kit_msg_rma_flush(peer);
     else
@@ -223,8 +223,8 @@ out:
 }
 
 /*
- * The message leaves in a frame of its own, if nothing is before it. False: it has to queue. What
- * happens to it otherwise is accounted for.
+ * Sends the message in a frame of its own, unless other sends wait. False: the caller queues it.
+ * True also if the fabric refused the frame, which is stalled or queued then.
  */
 static bool send_at_once(struct msg_peer *peer, struct msg_op *op)
 {
@@ -253,8 +253,8 @@ static bool send_at_once(struct msg_peer *peer, struct msg_op *op)
 }
 
 /*
- * The message is all there is in the frame. Each field goes where it belongs: what is put together
- * elsewhere in small parts and then copied in large ones makes the processor wait.
+ * Writes a compact frame. The header's fields are written in place: building the header elsewhere
+ * and copying it by wider loads would defeat store forwarding.
  */
 static MSG_INLINE void out_put_alone(struct msg_out *out, const struct msg_op *op)
 {
@@ -281,8 +281,8 @@ static MSG_INLINE void out_put_alone(struct msg_out *out, const struct msg_op *o
 }
 
 /*
- * Without a queue: what did not leave is given back. `op` is only compared, unless it is found. The
- * rest of a message in parts stays: it would never leave at once.
+ * For NA_PLUGIN_PROGRESS_NO_RETRY: removes a send that is still queued and returns NA_PLUGIN_AGAIN.
+ * `op` is only compared, unless it is found. A message of which a part was sent stays queued.
  */
 static int32_t send_refuse(struct msg_peer *peer, struct msg_op *op)
 {
@@ -294,7 +294,7 @@ static int32_t send_refuse(struct msg_peer *peer, struct msg_op *op)
     kit_list_remove(&op->link);
     kit_peer_waiting_remove(&peer->base);
     if (peer->base.phase == KIT_PEER_NEW)
-        peer->base.pending |= KIT_PENDING_PING; /* the way to it is made meanwhile */
+        peer->base.pending |= KIT_PENDING_PING; /* so that the connection is opened meanwhile */
     return NA_PLUGIN_AGAIN;
 }
 
@@ -322,7 +322,7 @@ static int32_t recv_post(struct msg_context *context, struct msg_op *op, enum ki
         if (state->session.is_marked)
             kit_msg_dispatch(context->endpoint);
         if (state->armed_count != 0)
-            kit_msg_wait_kick_any(state); /* the fabric has memory to receive into again */
+            kit_msg_wait_kick_any(state); /* a poll can receive again: deferred frames were freed */
     }
 
 out:
@@ -346,7 +346,7 @@ static int32_t recv_post_multi(struct na_plugin_context *na_context, void *op, v
     return recv_post(context, op, KIT_RECV_MULTI, buf, size);
 }
 
-/* An operation that is found nowhere has just completed. */
+/* An operation that is not found has just completed. */
 static int32_t cancel_op(struct na_plugin_context *na_context, void *op, bool is_trusted)
 {
     struct msg_context *context = msg_context(na_context);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Progress: one thread at a time reads what the fabric reports, and acts on it. */
+/* Progress: one thread at a time polls the fabric and acts on its events. */
 
 #include "msg_state.h"
 
-#define MSG_GIVE_WAY    16u /* polls, of which one insists */
+#define MSG_GIVE_WAY    16u /* of so many polls one does not leave the lock to a waiting thread */
 #define MSG_SWEEP_TICKS 16u
 
 static MSG_INLINE int32_t progress(struct msg_endpoint *state);
@@ -11,8 +11,9 @@ static void copied_report(struct msg_endpoint *state);
 static void tick(struct msg_endpoint *state);
 
 /*
- * A poller stays away while another thread waits for the lock: it would take it again and again
- * before that one woke up. Not always, so that threads that wait in turns do not end all polling.
+ * A poll returns at once while another thread waits for the lock, which it would otherwise take
+ * again and again before that thread wakes up. One of MSG_GIVE_WAY polls goes on, so that threads
+ * which lock in turns do not stop progress.
  */
 int32_t kit_msg_poll(struct na_plugin_context *na_context, uint32_t *count)
 {
@@ -48,8 +49,8 @@ int32_t kit_msg_progress(struct kit_endpoint *endpoint)
 }
 
 /*
- * What gathered behind frames that were copied leaves before the fabric is read: its receiver works
- * while we do.
+ * Messages that queued behind copied frames are sent before the fabric is polled, so that their
+ * receiver works at the same time.
  */
 static MSG_INLINE int32_t progress(struct msg_endpoint *state)
 {
@@ -94,7 +95,7 @@ uint32_t kit_msg_poll_try_wait(struct na_plugin_context *na_context)
     struct kit_endpoint *endpoint = context->endpoint;
     uint32_t can_wait;
 
-    /* The thread that has the lock is busy with what there may be to poll for. */
+    /* Another thread that has the lock may leave work for a poll, so this one must not sleep. */
     if (context->epoll_fd < 0 || !kit_lock_try(&endpoint->state->lock))
         return 0;
     can_wait = kit_msg_wait_arm(context);
@@ -114,7 +115,7 @@ void kit_msg_unlock(struct kit_endpoint *endpoint)
     kit_lock_drop(&endpoint->state->lock);
 }
 
-/* Does something at most every 100 ms; otherwise it only reads the clock. */
+/* Reads the clock, and runs the timed work every KIT_SESSION_TICK_NS. */
 static void tick(struct msg_endpoint *state)
 {
     uint64_t now = kit_host->clock_ns();

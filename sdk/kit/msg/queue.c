@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The queue of each peer: what could not leave at once waits, not copied, and the next frame takes
- * as many as fit.
+ * The queue of each peer: sends that could not be sent at once wait without a copy, and the next
+ * frame takes as many as fit.
  */
 
 #include "msg_state.h"
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* What a control record is made of. */
+/* The content of a control record. */
 struct msg_parts {
     const void *head;
     uint64_t head_size;
@@ -103,7 +103,7 @@ void kit_msg_frame_sent(struct kit_endpoint *endpoint, struct kit_frame *frame, 
     out_complete_ops(state, out, status);
     msg_out_put(state, out);
     if (kit_unlikely(!is_current))
-        return; /* the peer has failed since */
+        return; /* the peer failed or was restarted since */
     peer->base.in_flight--;
     if (kit_unlikely(status != NA_PLUGIN_SUCCESS))
         kit_peer_failed(&peer->base, status, "a frame could not be delivered");
@@ -112,14 +112,14 @@ void kit_msg_frame_sent(struct kit_endpoint *endpoint, struct kit_frame *frame, 
         kit_peer_mark(&peer->base);
 }
 
-/* Sends what can be sent. */
+/* Sends frames until nothing is queued or the fabric has no room. */
 void kit_msg_peer_flush(struct msg_peer *peer)
 {
     while (peer_flush_one(peer))
         continue;
 }
 
-/* Takes a frame that could not be sent yet apart again. */
+/* Puts the operations and records of the stalled frame back into the queue, and frees the frame. */
 void kit_msg_out_unbuild(struct msg_peer *peer)
 {
     struct msg_out *out = peer->stalled;
@@ -145,7 +145,10 @@ void kit_msg_out_unbuild(struct msg_peer *peer)
     msg_retry_add(peer);
 }
 
-/* True when there was one. A single one that is in a frame completes with that, or soon. */
+/*
+ * Ends the selected sends. True: there was one. A single one in a frame in flight is only marked,
+ * and completes with the frame or after a tick.
+ */
 bool kit_msg_queue_end(struct msg_peer *peer, const struct msg_which *which, int32_t status)
 {
     struct msg_endpoint *state = peer->endpoint->state;
@@ -157,7 +160,7 @@ bool kit_msg_queue_end(struct msg_peer *peer, const struct msg_which *which, int
     is_found |= list_end(peer, &peer->queue, which, status);
     is_found |= list_end(peer, &peer->paused, which, status);
     if (which->before_epoch != UINT32_MAX)
-        return is_found; /* frames that left are answered for by another process, or lost */
+        return is_found; /* frames in flight complete by themselves */
     for (struct kit_link *link = peer->frames.next; link != &peer->frames; link = link->next)
         is_found |= out_end_ops(state, kit_container(link, struct msg_out, link), which, status);
     return is_found;
@@ -173,7 +176,7 @@ static bool list_end(struct msg_peer *peer, struct kit_link *list, const struct 
         struct msg_op *op = (struct msg_op *) (void *) link;
 
         next = link->next;
-        if (!msg_is_meant(which, op))
+        if (!msg_op_matches(which, op))
             continue;
         is_found = true;
         kit_list_remove(link);
@@ -184,8 +187,8 @@ static bool list_end(struct msg_peer *peer, struct kit_link *list, const struct 
 }
 
 /*
- * Cancelled sends whose frame the fabric does not let go of, because the peer takes nothing:
- * they need not wait, what they sent was copied.
+ * Completes cancelled sends whose frame stays in flight because the peer receives nothing. The
+ * frame has a copy of their data, so they need not wait.
  */
 void kit_msg_queue_end_cancelled(struct msg_endpoint *state)
 {
@@ -199,7 +202,7 @@ void kit_msg_queue_end_cancelled(struct msg_endpoint *state)
     }
 }
 
-/* True when there may be more to send. */
+/* Sends one frame. True: there may be more to send. */
 static bool peer_flush_one(struct msg_peer *peer)
 {
     struct kit_endpoint *endpoint = peer->endpoint;
@@ -259,9 +262,9 @@ static bool peer_has_work(const struct msg_peer *peer)
 }
 
 /*
- * What is too long to share a frame with a HELLO waits until that is answered: with a token that
- * may be out of date it could be lost. With a key everything waits: another process could not check
- * the seal.
+ * A message that does not fit into a frame with a HELLO waits until the HELLO is answered, because
+ * the token may be stale and the message lost. With a key all messages wait, because a restarted
+ * peer could not check the seal.
  */
 static bool queue_has_work(const struct msg_peer *peer)
 {
@@ -279,7 +282,7 @@ static bool queue_has_work(const struct msg_peer *peer)
            endpoint->ops->max_frame;
 }
 
-/* NULL when there is no frame. */
+/* Builds the next frame for the peer. Returns NULL if no frame is free. */
 static struct msg_out *out_build(struct msg_peer *peer)
 {
     struct msg_out *out = msg_out_get(peer->endpoint->state);
@@ -293,12 +296,12 @@ static struct msg_out *out_build(struct msg_peer *peer)
     }
     if (kit_unlikely((peer->base.pending & (KIT_PENDING_OFFER | KIT_PENDING_REFUSAL)) != 0 &&
                      (peer->base.pending & KIT_PENDING_CONFIRM) == 0)) {
-        out_reply(out, peer); /* behind what settles an answer to us: another one would, too */
+        out_reply(out, peer); /* after a pending CONFIRM, which ends an exchange of ours */
         return out;
     }
     out_introduce(out, peer);
     if ((peer->base.pending & KIT_PENDING_CONFIRM) != 0)
-        out->is_alone = true; /* its receiver tries many keys on it */
+        out->is_alone = true; /* small, because the receiver tries the keys of many offers */
     if (kit_msg_flow_is_due(peer) && !out->is_alone && kit_msg_out_has_room(out, 0))
         kit_msg_flow_add(out, peer);
     if (peer->base.phase != KIT_PEER_HELLO_SENT)
@@ -313,7 +316,7 @@ static struct msg_out *out_build(struct msg_peer *peer)
     return out;
 }
 
-/* What goes to one that proved nothing yet, without a seal. One of the two at a time. */
+/* Adds a HELLO_ACK to an offer, or a refusal, for a peer without a session. Neither is sealed. */
 static void out_reply(struct msg_out *out, struct msg_peer *peer)
 {
     struct kit_peer *base = &peer->base;
@@ -335,7 +338,7 @@ static void out_reply(struct msg_out *out, struct msg_peer *peer)
     }
 }
 
-/* The HELLO and HELLO_ACK that the frame begins with. */
+/* Adds the HELLO and HELLO_ACK that the frame begins with. */
 static void out_introduce(struct msg_out *out, struct msg_peer *peer)
 {
     const uint32_t size = kit_hello_size(peer->base.session);
@@ -364,7 +367,7 @@ static void out_refill(struct msg_out *out, struct msg_peer *peer)
     out_fill(out, peer);
 }
 
-/* As many of those that wait as fit. */
+/* Adds queued sends as long as they fit. */
 static void out_fill(struct msg_out *out, struct msg_peer *peer)
 {
     while (!kit_list_empty(&peer->queue)) {
@@ -383,7 +386,7 @@ static void out_fill(struct msg_out *out, struct msg_peer *peer)
     }
 }
 
-/* True when the fabric took it. What is in it is accounted for in any case. */
+/* True if the fabric accepted the frame. Otherwise the frame is stalled or its sends are queued. */
 bool kit_msg_out_send(struct msg_peer *peer, struct msg_out *out)
 {
     struct msg_endpoint *state = peer->endpoint->state;
@@ -410,7 +413,7 @@ bool kit_msg_out_send(struct msg_peer *peer, struct msg_out *out)
     return true;
 }
 
-/* What goes on behind the frame that left. */
+/* The frame with a part of the first queued message was sent. */
 static inline void out_part_sent(struct msg_peer *peer)
 {
     if (kit_likely(peer->part == 0))
@@ -419,7 +422,7 @@ static inline void out_part_sent(struct msg_peer *peer)
     peer->part = 0;
 }
 
-/* The fabric did not take it. */
+/* The fabric did not accept the frame. */
 void kit_msg_out_refused(struct msg_peer *peer, struct msg_out *out, int32_t status)
 {
     peer->base.in_flight--;
@@ -432,12 +435,12 @@ void kit_msg_out_refused(struct msg_peer *peer, struct msg_out *out, int32_t sta
     if (status != NA_PLUGIN_AGAIN)
         kit_peer_failed(&peer->base, status, "the fabric cannot send to it");
     else if (out->is_compact || (out->pending & (KIT_PENDING_OFFER | KIT_PENDING_REFUSAL)) != 0)
-        kit_msg_out_unbuild(peer); /* others may share the frame, or need it more */
+        kit_msg_out_unbuild(peer); /* messages may share the next frame, or replace a reply */
     else
         msg_retry_add(peer);
 }
 
-/* The frame holds no operation afterwards. */
+/* Completes and removes the operations of a frame. */
 static void out_complete_ops(struct msg_endpoint *state, struct msg_out *out, int32_t status)
 {
     while (!kit_list_empty(&out->ops)) {
@@ -450,7 +453,7 @@ static void out_complete_ops(struct msg_endpoint *state, struct msg_out *out, in
     }
 }
 
-/* Ends operations in a frame. A single one is only marked: the fabric has it. */
+/* Ends operations of a frame in flight. A single one is only marked as cancelled. */
 static bool out_end_ops(struct msg_endpoint *state, struct msg_out *out,
                         const struct msg_which *which, int32_t status)
 {
@@ -461,7 +464,7 @@ static bool out_end_ops(struct msg_endpoint *state, struct msg_out *out,
         struct msg_op *op = (struct msg_op *) (void *) link;
 
         next = link->next;
-        if (!msg_is_meant(which, op))
+        if (!msg_op_matches(which, op))
             continue;
         is_found = true;
         if (which->op != NULL && op->cancelled != 0)
@@ -479,7 +482,7 @@ static bool out_end_ops(struct msg_endpoint *state, struct msg_out *out,
     return is_found;
 }
 
-/* An operation that is in no list any more. */
+/* Completes an operation that is in no list. */
 static void op_end(struct msg_endpoint *state, struct msg_op *op, int32_t status)
 {
     if (kit_unlikely(op->kind == MSG_OP_CONTROL))
@@ -488,7 +491,7 @@ static void op_end(struct msg_endpoint *state, struct msg_op *op, int32_t status
         msg_complete(state, op, status);
 }
 
-/* A request to cancel has to see one whole tick pass. */
+/* Completes cancelled operations that have waited for their frame for a whole tick. */
 static void out_end_cancelled(struct msg_endpoint *state, struct msg_out *out)
 {
     struct kit_link *link, *next;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Received frames: which peer sent them, and their records one after the other. A frame whose next
- * unexpected message has no place to go is deferred, with those of the same peer behind it.
+ * Received frames: finds the peer that sent a frame, and processes its records in order. A frame
+ * whose next unexpected message has neither a receive nor room is deferred, with all later frames
+ * of the same peer.
  */
 
 #include "msg_state.h"
@@ -73,7 +74,7 @@ bool kit_msg_may_receive(const struct kit_endpoint *endpoint)
     return endpoint->state->deferred_count < MSG_DEFERRED_FRAMES;
 }
 
-/* Frames to ourselves. */
+/* Processes the frames to ourselves that were sent before this call. */
 void kit_msg_own_frames_deliver(struct msg_endpoint *state)
 {
     struct kit_link *last = state->own_frames.prev;
@@ -98,7 +99,7 @@ void kit_msg_deferred_resume(struct msg_endpoint *state)
             kit_msg_peer_resume(msg_peer_at(state, i));
 }
 
-/* Only when the endpoint closes: the plugin's memory is not given back. */
+/* Only when the endpoint closes: ops.frame_release is not called. */
 void kit_msg_deferred_drop(struct msg_peer *peer)
 {
     while (!kit_list_empty(&peer->deferred)) {
@@ -112,8 +113,8 @@ void kit_msg_deferred_drop(struct msg_peer *peer)
 }
 
 /*
- * When the token and the receiver do not fit it cannot be told which of them is out of date: the
- * peer that we know by that number is the one most likely to need to hear of it.
+ * If the check value is wrong, the token or the incarnation is stale. The peer in the slot is the
+ * most likely sender, and is sent a HELLO (kit_msg_frame_stale()).
  */
 static MSG_INLINE bool compact_received(struct msg_endpoint *state, const uint8_t *data,
                                         uint64_t size, void *cookie)
@@ -134,7 +135,7 @@ static MSG_INLINE bool compact_received(struct msg_endpoint *state, const uint8_
     return frame_arrived(peer, sequence, data, size, 0, cookie);
 }
 
-/* A frame of a peer that is known; its messages begin at `offset`. */
+/* A frame with a valid token; its records begin at `offset`, 0: a compact frame. */
 static MSG_INLINE bool frame_arrived(struct msg_peer *peer, uint32_t sequence, const uint8_t *data,
                                      uint64_t size, uint64_t offset, void *cookie)
 {
@@ -156,8 +157,8 @@ static MSG_INLINE bool frame_arrived(struct msg_peer *peer, uint32_t sequence, c
 }
 
 /*
- * False when frames before it were lost, as happens when a fabric makes a broken connection again
- * without a word: the peer has failed then, and learns that we have for it by our new token.
+ * Returns false if earlier frames were lost, as happens when a fabric silently reconnects. The peer
+ * has failed then, and learns from the HELLO with our new token that it has lost us, too.
  */
 static bool frame_is_next(struct msg_peer *peer, uint32_t sequence)
 {
@@ -175,8 +176,8 @@ static bool frame_is_next(struct msg_peer *peer, uint32_t sequence)
 }
 
 /*
- * A sender counts from 1 again when it takes us for another, or calls us by another of our names
- * for the first time; then its frames under the two names come in turns.
+ * A peer counts from 1 again when it takes us for a new process, or first sends to another name of
+ * ours; after that its frames to both names, each with its own sequence, come interleaved.
  */
 static bool frame_is_of_other(struct kit_peer *peer, uint32_t sequence)
 {
@@ -187,7 +188,7 @@ static bool frame_is_of_other(struct kit_peer *peer, uint32_t sequence)
     return true;
 }
 
-/* A frame that begins with a HELLO, or a refusal, or one of a later version. */
+/* A frame with flags, without a key of ours: it begins with a HELLO, is sealed, or is invalid. */
 static bool frame_unknown(struct msg_endpoint *state, const struct wire_header *header,
                           const void *data, uint64_t size, const void *path, void *cookie)
 {
@@ -196,7 +197,7 @@ static bool frame_unknown(struct msg_endpoint *state, const struct wire_header *
     uint32_t length;
 
     if ((header->flags & WIRE_HAS_HELLO) == 0) {
-        if (header->flags == WIRE_IS_SEALED) /* the sender knows us from before, with a key */
+        if (header->flags == WIRE_IS_SEALED) /* for an earlier process at our address, with a key */
             kit_msg_frame_stale(state, le64toh(header->token), le32toh(header->incarnation));
         else
             kit_msg_frame_bad(state, "a frame with flags that do not exist", header->flags);
@@ -205,7 +206,7 @@ static bool frame_unknown(struct msg_endpoint *state, const struct wire_header *
     peer = (struct msg_peer *) kit_peer_by_token(&state->session, le64toh(header->token));
     if (peer != NULL && le32toh(header->incarnation) == (uint32_t) state->session.incarnation &&
         (header->flags & WIRE_IS_SEALED) == 0)
-        (void) frame_is_next(peer, le32toh(header->sequence)); /* it begins anew anyway */
+        (void) frame_is_next(peer, le32toh(header->sequence)); /* the HELLO resets a failed peer */
     length = kit_msg_hello_find(state, data, size, &offset);
     if (length == 0)
         return true;
@@ -217,7 +218,7 @@ static bool frame_unknown(struct msg_endpoint *state, const struct wire_header *
     return kit_msg_frame_take(peer, data, size, offset, cookie, false);
 }
 
-/* The size of the HELLO that a frame begins with, and where it lies; 0 when there is none. */
+/* Returns the size of the HELLO that a frame begins with, and moves *offset to it; 0: invalid. */
 uint32_t kit_msg_hello_find(struct msg_endpoint *state, const uint8_t *data, uint64_t size,
                             uint64_t *offset)
 {
@@ -236,7 +237,7 @@ uint32_t kit_msg_hello_find(struct msg_endpoint *state, const uint8_t *data, uin
     return 0;
 }
 
-/* The peer that sent it; NULL when the frame is dropped. */
+/* Processes a HELLO and returns the peer that sent it. NULL: the frame is dropped. */
 static struct msg_peer *hello_received(struct msg_endpoint *state, const void *path,
                                        const void *data, uint32_t size)
 {
@@ -255,7 +256,7 @@ static struct msg_peer *hello_received(struct msg_endpoint *state, const void *p
     return peer;
 }
 
-/* Whose HELLO it is; NULL when it is dropped, as all are when we are leaving. */
+/* Returns the peer that sent a HELLO. NULL: it is dropped, as all are without an open context. */
 struct msg_peer *kit_msg_hello_peer(struct msg_endpoint *state, const void *path, const void *data,
                                     uint32_t size, struct kit_hello *hello)
 {
@@ -268,12 +269,12 @@ struct msg_peer *kit_msg_hello_peer(struct msg_endpoint *state, const void *path
     if (base == NULL)
         return NULL;
     peer = kit_msg_peer_init(state->endpoint, base);
-    if ((peer->base.pending & KIT_PENDING_FAILURE) != 0) /* it came after what failed */
+    if ((peer->base.pending & KIT_PENDING_FAILURE) != 0) /* the HELLO came after the failure */
         kit_msg_peer_fail(peer);
     return peer;
 }
 
-/* What is wrong with a header. */
+/* Counts and logs an invalid header. */
 void kit_msg_header_bad(struct msg_endpoint *state, const struct wire_header *header, uint64_t size)
 {
     const bool is_ours = le16toh(header->magic) == WIRE_MAGIC;
@@ -300,8 +301,8 @@ void kit_msg_frame_bad(struct msg_endpoint *state, const char *what, uint64_t va
 }
 
 /*
- * From a peer that has failed for us since, or that knew another process at our address. A peer
- * that is still known is told so by a HELLO.
+ * The frame is from a peer that we count as failed, or for an earlier process at our address. If we
+ * know the peer it is sent a HELLO, by which it notices.
  */
 void kit_msg_frame_stale(struct msg_endpoint *state, uint64_t token, uint32_t incarnation)
 {
@@ -321,7 +322,7 @@ void kit_msg_frame_stale(struct msg_endpoint *state, uint64_t token, uint32_t in
     kit_peer_mark(&peer->base);
 }
 
-/* The offset of the first record that has to wait, or `size`. Offset 0: a compact frame. */
+/* Processes records, and returns the offset of the first one that has to wait, or `size`. */
 static uint64_t frame_walk(struct msg_peer *peer, const uint8_t *data, uint64_t size,
                            uint64_t offset)
 {
@@ -350,7 +351,7 @@ static uint64_t frame_walk(struct msg_peer *peer, const uint8_t *data, uint64_t 
     return size;
 }
 
-/* False when it has to wait. */
+/* Returns false if the record has to wait. */
 static bool record_take(struct msg_peer *peer, const struct wire_record *record,
                         const void *content, uint32_t size)
 {
@@ -395,7 +396,7 @@ static bool record_take(struct msg_peer *peer, const struct wire_record *record,
     }
 }
 
-/* False when it has to wait. */
+/* Returns false if the message has to wait. */
 static MSG_INLINE bool compact_take(struct msg_peer *peer, const uint8_t *data, uint64_t size)
 {
     const uint32_t source_id = data[offsetof(struct wire_compact, source_id)];
@@ -433,7 +434,7 @@ static MSG_INLINE bool message_take(struct msg_peer *peer, uint32_t kind, uint32
     return true;
 }
 
-/* False when the message is whole and has to wait: the same part comes again then. */
+/* Returns false if the message is complete and has to wait; its last part is processed later. */
 static bool part_take(struct msg_peer *peer, const struct wire_record *record, const void *content,
                       uint32_t size)
 {
@@ -489,7 +490,7 @@ static bool part_take(struct msg_peer *peer, const struct wire_record *record, c
     return true;
 }
 
-/* Where the message of that queue is put together; where there are too many, of the first. */
+/* Returns the slot of the queue's incomplete message; the first slot if all are used by others. */
 static struct kit_parted **part_slot(struct msg_peer *peer, uint32_t queue)
 {
     struct kit_parted **free_slot = NULL;
@@ -504,8 +505,8 @@ static struct kit_parted **part_slot(struct msg_peer *peer, uint32_t queue)
 }
 
 /*
- * Peers whose messages are not whole must not wait for each other: the one of which nothing has
- * come for longest fails. False when there is none.
+ * Peers with incomplete messages must not wait for each other's memory: the peer whose message has
+ * got no part for the longest time fails. False: there is no such peer.
  */
 static bool part_drop_oldest(struct msg_endpoint *state)
 {
@@ -536,7 +537,7 @@ void kit_msg_parts_drop(struct msg_peer *peer)
         kit_parted_drop(&peer->endpoint->state->parts, &peer->parted[i]);
 }
 
-/* False when the frame is deferred where it lies. */
+/* Returns false if the frame is deferred without a copy. */
 bool kit_msg_frame_take(struct msg_peer *peer, const void *data, uint64_t size, uint64_t offset,
                         void *cookie, bool is_own)
 {
@@ -548,10 +549,7 @@ bool kit_msg_frame_take(struct msg_peer *peer, const void *data, uint64_t size, 
     return !frame_defer(peer, data, size, offset, cookie, is_own) || cookie == NULL;
 }
 
-/*
- * Without a cookie it is copied. False when there is no memory to note it down: the rest of the
- * frame is lost.
- */
+/* Copies the frame if there is no cookie. False: no memory; the rest of the frame is lost. */
 static bool frame_defer(struct msg_peer *peer, const void *data, uint64_t size, uint64_t offset,
                         void *cookie, bool is_own)
 {
@@ -591,8 +589,10 @@ static void deferred_release(struct msg_peer *peer, struct msg_deferred *deferre
         endpoint->ops->frame_release(endpoint, cookie);
 }
 
-/* What a restarted peer asks for begins when the way to its predecessor is closed, which ends what
- * that had asked for. */
+/*
+ * Processes deferred frames. Those of a restarted peer wait until the connection to its earlier
+ * process is closed, which ends the transfers of that process.
+ */
 void kit_msg_peer_resume(struct msg_peer *peer)
 {
     while (!kit_list_empty(&peer->deferred) && (peer->base.pending & KIT_PENDING_CLOSE) == 0) {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Answers to HELLOs that prove nothing. A way to their sender is opened for them, to whatever name
- * the HELLO says: so there is a bound to how many of these are being opened at once. An answer
- * leaves at once where somebody is; the oldest attempt gives way when it had some time.
+ * Replies to HELLOs of senders that have not proved a key. A connection is opened for a reply, to
+ * whatever name the HELLO says, so the number of such connections being opened is limited. A
+ * reachable peer takes the reply at once; beyond the limit the oldest attempt is dropped.
  */
 
 #include "msg_state.h"
 
 #define REPLIES_MAX   256u
-#define REPLY_LEAST   2u   /* ticks that each attempt has */
-#define REFUSAL_TICKS 100u /* as long as an offer is kept */
+#define REPLY_LEAST   2u   /* ticks before which an attempt is not dropped */
+#define REFUSAL_TICKS 100u /* lifetime of a refusal; that of an offer, too */
 #define REPLY_PENDING (KIT_PENDING_OFFER | KIT_PENDING_REFUSAL)
 #define OTHER_PENDING                                                                 \
     (KIT_PENDING_HELLO | KIT_PENDING_HELLO_ACK | KIT_PENDING_BYE | KIT_PENDING_PING | \
@@ -18,14 +18,14 @@
 static bool reply_make_room(struct msg_endpoint *state);
 static void reply_link(struct kit_link *list, struct msg_peer *peer);
 
-/* Whether nothing else is to be sent to the peer, which was not met. */
+/* True if only a reply is to be sent to the peer, which is not known otherwise. */
 bool kit_msg_reply_is_all(const struct msg_peer *peer)
 {
     return peer->base.phase == KIT_PEER_NEW && (peer->base.pending & REPLY_PENDING) != 0 &&
            (peer->base.pending & OTHER_PENDING) == 0 && peer->base.waiting == 0;
 }
 
-/* Whether a way to it may be opened now. Else its offers wait, and a refusal is not said. */
+/* True if a connection may be opened now. Otherwise offers wait, and a refusal is dropped. */
 bool kit_msg_reply_may_open(struct msg_peer *peer)
 {
     struct msg_endpoint *state = peer->endpoint->state;
@@ -46,7 +46,7 @@ bool kit_msg_reply_may_open(struct msg_peer *peer)
     return false;
 }
 
-/* Its answer left, or there is none any more, or no way. */
+/* The reply was sent or is not pending any more, or the connection is closed. */
 void kit_msg_reply_end(struct msg_peer *peer)
 {
     struct msg_endpoint *state = peer->endpoint->state;
@@ -63,7 +63,7 @@ void kit_msg_reply_end(struct msg_peer *peer)
             &kit_container(state->replies_waiting.next, struct msg_peer, reply_link)->base);
 }
 
-/* What need not be opened any more makes room for those that wait. */
+/* Ends attempts whose reply is not pending any more, and retries waiting ones. */
 void kit_msg_reply_tick(struct msg_endpoint *state)
 {
     struct kit_link *link, *next;
@@ -81,7 +81,7 @@ void kit_msg_reply_tick(struct msg_endpoint *state)
         kit_peer_mark(&kit_container(link, struct msg_peer, reply_link)->base);
 }
 
-/* The oldest one is forgotten. False: it has had no time yet. */
+/* Drops the oldest attempt. Returns false if it has not lasted REPLY_LEAST ticks. */
 static bool reply_make_room(struct msg_endpoint *state)
 {
     struct msg_peer *peer = kit_container(state->replies_opening.next, struct msg_peer, reply_link);

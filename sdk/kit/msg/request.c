@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets: in order for each peer, tried again when the fabric has no room, abandoned when
+ * Puts and gets: started in order for each peer, retried if the fabric has no room, abandoned if
  * they are cancelled or their peer fails.
  */
 
@@ -22,7 +22,7 @@ void kit_msg_rma_done(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, in
     endpoint->state->session.is_marked = true;
 }
 
-/* Starts what waits, in order. */
+/* Starts queued requests, in order. */
 void kit_msg_rma_flush(struct msg_peer *peer)
 {
     while (!kit_list_empty(&peer->rma_queue) && peer->base.phase == KIT_PEER_READY &&
@@ -30,7 +30,7 @@ void kit_msg_rma_flush(struct msg_peer *peer)
         continue;
 }
 
-/* Those that are to be abandoned, and those that the fabric has let go of. */
+/* Abandons the requests in rma_abandon, and frees those in rma_done. */
 void kit_msg_rma_drain(struct msg_endpoint *state)
 {
     struct kit_endpoint *endpoint = state->endpoint;
@@ -54,7 +54,7 @@ void kit_msg_rma_drain(struct msg_endpoint *state)
     }
 }
 
-/* Completes those of a context that the fabric does not let go of yet. */
+/* Completes the requests of a context that the fabric still uses, and detaches them. */
 void kit_msg_rma_detach(struct msg_context *context)
 {
     struct msg_endpoint *state = context->endpoint->state;
@@ -77,7 +77,7 @@ void kit_msg_rma_detach(struct msg_context *context)
     }
 }
 
-/* Whether a put or get whose context was stopped still has the handle. */
+/* True if a detached request uses the handle. */
 bool kit_msg_rma_uses(const struct msg_endpoint *state, const struct na_plugin_mem *mem)
 {
     for (uint32_t i = 0; state->detached_count != 0 && i < state->session.slot_count; i++) {
@@ -96,7 +96,7 @@ bool kit_msg_rma_uses(const struct msg_endpoint *state, const struct na_plugin_m
     return false;
 }
 
-/* True when there was one. Those that the fabric has stay until it lets go of them. */
+/* Ends the selected requests. Started ones stay until the fabric is done. True: there was one. */
 bool kit_msg_rma_end(struct msg_peer *peer, const struct msg_which *which, int32_t status)
 {
     struct kit_link *const lists[] = {&peer->rma_queue, &peer->rma_started};
@@ -109,7 +109,7 @@ bool kit_msg_rma_end(struct msg_peer *peer, const struct msg_which *which, int32
             struct msg_request *request = kit_container(link, struct msg_request, link);
 
             next = link->next;
-            if (request->op == NULL || !msg_is_meant(which, request->op))
+            if (request->op == NULL || !msg_op_matches(which, request->op))
                 continue;
             is_found = true;
             if (lists[i] == &peer->rma_started) {
@@ -123,7 +123,7 @@ bool kit_msg_rma_end(struct msg_peer *peer, const struct msg_which *which, int32
     return is_found;
 }
 
-/* Only when the endpoint closes: nothing refers to them any more. */
+/* Frees all requests when the endpoint closes and the fabric does not use them any more. */
 void kit_msg_rma_free_all(struct msg_endpoint *state)
 {
     for (uint32_t i = 0; i < state->session.slot_count; i++) {
@@ -139,7 +139,6 @@ void kit_msg_rma_free_all(struct msg_endpoint *state)
     requests_free(&state->free_requests);
 }
 
-/* The plugin's part lies behind ours. */
 struct msg_request *kit_msg_request_get(struct msg_endpoint *state)
 {
     struct msg_request *request;
@@ -157,7 +156,7 @@ struct msg_request *kit_msg_request_get(struct msg_endpoint *state)
     return request;
 }
 
-/* False when there is no room for it. What was started belongs to the fabric. */
+/* Returns false if the fabric has no room. A started request belongs to the fabric. */
 static bool rma_start_next(struct msg_peer *peer)
 {
     struct kit_endpoint *endpoint = peer->endpoint;
@@ -181,7 +180,7 @@ static bool rma_start_next(struct msg_peer *peer)
     return true;
 }
 
-/* Completes the operation, if that has not been done. */
+/* Completes the operation, unless it has completed already. */
 static void request_end(struct msg_request *request, int32_t status)
 {
     struct msg_op *op = request->op;
@@ -204,7 +203,7 @@ static void request_put(struct msg_request *request)
     kit_list_prepend(&state->free_requests, &request->link);
 }
 
-/* The fabric is asked by the next kit_msg_rma_drain(); the request stays until it lets go of it. */
+/* Has kit_msg_rma_drain() call ops.rma_abandon; the request stays until the fabric is done. */
 static void request_abandon(struct msg_request *request, int32_t status)
 {
     struct msg_endpoint *state = request->peer->endpoint->state;
@@ -215,7 +214,7 @@ static void request_abandon(struct msg_request *request, int32_t status)
     state->session.is_marked = true;
 }
 
-/* Without a queue: true when it did not start and is given back. `op` is only compared. */
+/* For NA_PLUGIN_PROGRESS_NO_RETRY: true if the request had not started and was removed. */
 bool kit_msg_rma_refuse(struct msg_peer *peer, const struct msg_op *op)
 {
     for (struct kit_link *link = peer->rma_queue.next; link != &peer->rma_queue;

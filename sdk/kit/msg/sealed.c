@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Received frames of an endpoint with a key. Nothing of a frame without a seal is looked at but a
- * HELLO, a HELLO_ACK and a refusal, and these change nothing that was met.
+ * Received frames of an endpoint with a key. Of a frame without a valid seal only a HELLO, a
+ * HELLO_ACK and a refusal are processed, and these do not affect a peer that is ready.
  */
 
 #include "msg_state.h"
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* What a header says; `peer` is whom its token names, and proves nothing. */
+/* A received frame and its header; `peer` is that of its token, which proves nothing. */
 struct sealed {
     const uint8_t *data;
     uint64_t size;
@@ -66,7 +66,7 @@ bool kit_msg_sealed_received(struct msg_endpoint *state, uint8_t *data, uint64_t
     }
 }
 
-/* False: it was dropped. */
+/* Returns false if the frame was dropped. */
 static bool header_read(struct msg_endpoint *state, struct sealed *frame)
 {
     struct wire_header header;
@@ -118,7 +118,7 @@ static bool compact_read(const struct msg_endpoint *state, struct sealed *frame)
     return true;
 }
 
-/* Its sender has proved that it has our key. False without memory. */
+/* The sender of an offer has proved our key. Returns false without memory. */
 static bool offer_take(struct msg_peer *peer)
 {
     if (!kit_offer_take(&peer->base))
@@ -146,7 +146,7 @@ static bool sealed_take(const struct sealed *frame, const void *path, void *cook
     return is_taken;
 }
 
-/* It can only say of its sender what we know. */
+/* A sealed HELLO must have the incarnation and token that we know. */
 static bool sealed_hello_take(const struct sealed *frame, const void *path, uint64_t *offset)
 {
     struct msg_peer *peer = frame->peer;
@@ -181,7 +181,7 @@ static void sealed_refused(struct msg_endpoint *state, const char *what, const c
 
 /*
  * A frame without a seal, or with one that we cannot check. The latter may be of a peer that does
- * not know that we are another one by now, or have forgotten it: then only its HELLO counts.
+ * not know that we were restarted or have dropped its session: only its HELLO is processed.
  */
 static void open_take(struct msg_endpoint *state, const struct sealed *frame, const void *path)
 {
@@ -248,7 +248,7 @@ static void open_record_take(struct msg_peer *peer, const struct wire_record *re
     case WIRE_HELLO_ACK:
         if (!kit_offer_answered(&peer->base, content, size))
             kit_msg_frame_bad(state, "a HELLO_ACK that is malformed", size);
-        else if (kit_peer_is_sealed(&peer->base)) /* else we call again, or it failed */
+        else if (kit_peer_is_sealed(&peer->base)) /* else another key is tried, or it failed */
             kit_msg_peer_changed(peer);
         break;
     case WIRE_REFUSAL:

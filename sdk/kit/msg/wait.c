@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sleeping: each context has an epoll descriptor over the fabric's, a timer and an event. The event
- * is for what another thread causes: a completion for a context that sleeps, or work that only a
- * poll can go on with.
+ * Sleeping: each context has an epoll descriptor over the fabric's descriptor, a timer and an
+ * eventfd. Another thread writes to the eventfd after a completion for a sleeping context, or for
+ * work that only a poll can do.
  */
 
 #include "msg_state.h"
@@ -25,7 +25,7 @@ int32_t kit_msg_poll_get_fd(struct na_plugin_context *context)
     return msg_context(context)->epoll_fd;
 }
 
-/* False when there is something to poll for. */
+/* Prepares a sleep. Returns false if a poll has work to do. */
 bool kit_msg_wait_arm(struct msg_context *context)
 {
     struct kit_endpoint *endpoint = context->endpoint;
@@ -118,7 +118,7 @@ void kit_msg_wait_fd_changed(struct kit_endpoint *endpoint)
             log_no_descriptor(endpoint);
 }
 
-/* It polls. */
+/* The context polls, so it needs no wakeup. */
 void kit_msg_wait_disarm(struct msg_context *context)
 {
     struct msg_endpoint *state = context->endpoint->state;
@@ -136,7 +136,7 @@ void kit_msg_wait_disarm(struct msg_context *context)
     (void) size;
 }
 
-/* A poll ends the fabric's promise to wake the sleepers: it is renewed. */
+/* After a poll the fabric has to be armed again to wake sleeping threads. */
 void kit_msg_wait_rearm(struct msg_endpoint *state)
 {
     if (wait_has_work(state) || !state->endpoint->ops->try_wait(state->endpoint) ||
@@ -162,7 +162,7 @@ void kit_msg_wait_kick(struct msg_context *context)
     (void) size;
 }
 
-/* One of those that sleep. */
+/* Wakes one sleeping context. */
 void kit_msg_wait_kick_any(struct msg_endpoint *state)
 {
     for (uint32_t i = 0; i < state->max_contexts; i++) {
@@ -173,7 +173,7 @@ void kit_msg_wait_kick_any(struct msg_endpoint *state)
     }
 }
 
-/* Quiets a timer that went off. */
+/* Reads an expired timer, so that its descriptor is not readable any more. */
 void kit_msg_wait_timer_read(struct msg_endpoint *state, uint64_t now)
 {
     uint64_t value;
@@ -194,7 +194,7 @@ static bool wait_watch_fd(int epoll_fd, int operation, int fd, bool is_paused)
     return epoll_ctl(epoll_fd, operation, fd, &event) == 0;
 }
 
-/* Goes off at the next tick that is needed; an earlier setting stays. */
+/* Arms the timer for the next retry or tick that is needed, unless it expires earlier. */
 static void wait_timer_set(struct msg_endpoint *state)
 {
     struct itimerspec timer = {{0, 0}, {0, 0}};
@@ -221,7 +221,7 @@ static void wait_timer_set(struct msg_endpoint *state)
         state->timer_end = now + delay;
 }
 
-/* Hundreds that wait for one peer to take their connection have to leave it the processors. */
+/* The delay doubles while nothing moves: hundreds of retrying processes would starve their peer. */
 static uint64_t wait_retry_delay(struct msg_endpoint *state)
 {
     const uint64_t moved = state->counters.frames_sent + state->counters.frames_received;
@@ -234,7 +234,7 @@ static uint64_t wait_retry_delay(struct msg_endpoint *state)
     return state->retry_delay;
 }
 
-/* Something that a poll can do now. */
+/* True if a poll has work that needs no event of the fabric. */
 static bool wait_has_work(const struct msg_endpoint *state)
 {
     return state->copied != NULL || !kit_list_empty(&state->own_frames);
