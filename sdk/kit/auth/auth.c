@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The secret that is made of auth_key, the exchange of shares under it, and codes. */
+/* The secret that is derived from auth_key, the exchange of shares, and codes. */
 
 #include "kit_auth.h"
 
@@ -7,18 +7,18 @@
 #include <sodium.h>
 #include <string.h>
 
-#define AUTH_SALT      "amalgam auth_key" /* 16 bytes; it tells keys of other programs apart */
+#define AUTH_SALT      "amalgam auth_key" /* 16 bytes; separates it from keys of other programs */
 #define AUTH_GENERATOR "amalgam CPace generator 1"
 #define AUTH_KEYS      "amalgam session keys 1"
 #define AUTH_CONTEXT   "amalgam1" /* crypto_kdf's */
 
-/* So much of the stack is wiped where libsodium's functions have left on it what they returned. */
+/* Bytes of the stack that are wiped, because libsodium's functions leave secrets on it. */
 #define AUTH_STACK 16384u
 
 struct kit_auth_secret {
     struct kit_auth_secret *next;
     uint32_t refs;
-    uint8_t text_key[KIT_AUTH_KEY]; /* of text_digest: no digest of the text alone is kept */
+    uint8_t text_key[KIT_AUTH_KEY]; /* random key of text_digest, so that no plain digest is kept */
     uint8_t text_digest[KIT_AUTH_KEY];
     uint8_t generator[crypto_core_ristretto255_BYTES];
 };
@@ -83,7 +83,7 @@ void kit_auth_exchange_begin(const struct kit_auth_secret *secret,
              0);
 }
 
-/* Both sides put what is of the smaller share first: there is no caller where HELLOs cross. */
+/* The side with the smaller share comes first, because HELLOs may cross and both be initiators. */
 bool kit_auth_exchange_end(const struct kit_auth_exchange *exchange,
                            const uint8_t their_share[KIT_AUTH_SHARE],
                            const uint8_t own_digest[KIT_AUTH_KEY],
@@ -159,7 +159,7 @@ static struct kit_auth_secret *secret_find(const char *text)
     return secret;
 }
 
-/* NULL without memory. */
+/* Returns NULL without memory. */
 static struct kit_auth_secret *secret_make(const char *text)
 {
     struct kit_auth_secret *secret = sodium_malloc(sizeof(*secret));

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Seals: ChaCha20-Poly1305 (RFC 8439), or AES-256-GCM between two machines that have instructions
- * for it, with the bytes that are to be read before the seal is checked as additional data; those
- * are all where nothing is encrypted. The nonce is the number of what is sealed, of which the low
- * half travels. What the network did not take is sealed again under its number; only the last of
- * these leaves the process.
+ * for it. Bytes that are not encrypted are additional data; without encryption these are all. The
+ * nonce is the number of the message, whose low half is sent. A message that the network refused is
+ * sealed again under the same number, but only one version of it ever leaves the process.
  */
 
 #include "kit_auth.h"
@@ -101,7 +100,7 @@ void kit_seal_take_back(const struct kit_seal *seal, uint8_t *data, uint64_t cle
     }
 }
 
-/* Nothing is decrypted that is not right, and next: what is not may be somebody else's. */
+/* Only a valid next message is decrypted: another one may have to be tried with another seal. */
 enum kit_seal_result kit_seal_open(struct kit_seal *seal, uint32_t sequence, uint8_t *data,
                                    uint64_t clear, uint64_t size, bool is_last)
 {
@@ -113,7 +112,7 @@ enum kit_seal_result kit_seal_open(struct kit_seal *seal, uint32_t sequence, uin
         return KIT_SEAL_NONE;
     size -= KIT_AUTH_TAG;
     if ((uint32_t) expected == 0)
-        expected++; /* a sequence of 0 does not count */
+        expected++; /* a sequence of 0 is never used */
     if (seal->is_aes) {
         is_opened = is_last && number == expected;
         fits = aes_open(seal, is_opened ? data + clear : NULL, number, data, clear, size);
@@ -146,7 +145,7 @@ static void aes_write(const struct kit_seal *seal, uint8_t *data, uint64_t clear
             secret, data + size, NULL, secret, size - clear, data, clear, NULL, nonce, seal->send);
 }
 
-/* Whether the tag behind `size` bytes fits; decrypts into `opened`, unless that is NULL. */
+/* True if the tag behind `size` bytes is valid; decrypts into `opened`, unless that is NULL. */
 static bool aes_open(const struct kit_seal *seal, uint8_t *opened, uint64_t number,
                      const uint8_t *data, uint64_t clear, uint64_t size)
 {
@@ -162,7 +161,7 @@ static bool aes_open(const struct kit_seal *seal, uint8_t *opened, uint64_t numb
                                                   seal->receive) == 0;
 }
 
-/* Encrypts or decrypts: the cipher's block 0 makes the key of the tag, the data begin with 1. */
+/* Encrypts or decrypts. Block 0 of the cipher is the key of the tag, so the data begin at 1. */
 static void apply_stream(uint8_t *data, uint64_t size, uint64_t number, const uint8_t *key)
 {
     uint8_t nonce[NONCE];
@@ -173,7 +172,7 @@ static void apply_stream(uint8_t *data, uint64_t size, uint64_t number, const ui
     (void) crypto_stream_chacha20_ietf_xor_ic(data, data, size, nonce, 1, key);
 }
 
-/* The number with that low half that is nearest to the last one. */
+/* Returns the number with that low half which is nearest to the last one. */
 static uint64_t number_near(uint64_t last, uint32_t sequence)
 {
     return last + (uint64_t) (int64_t) (int32_t) (sequence - (uint32_t) last);

@@ -25,7 +25,7 @@ int32_t kit_attach_write(uint32_t pid, const struct iovec *local, uint32_t local
         process_vm_writev((pid_t) pid, local, local_count, remote, remote_count, 0), moved_p);
 }
 
-/* At an address where nothing is the system says so only to those that it lets in. */
+/* The system reports an unmapped address (EFAULT) only if it permits access to the process. */
 bool kit_attach_is_allowed(uint32_t pid, uint64_t address)
 {
     uint8_t byte;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The core's table. */
+/* The core's host table. */
 
 #include "kit_base.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random numbers of the system. */
+/* Random keys. */
 
 #include "kit_base.h"
 
@@ -35,7 +35,7 @@ int32_t kit_key_take(struct kit_keys *keys, struct kit_key *key)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Up to 256 bytes come whole, or not at all. */
+/* getrandom returns up to 256 bytes completely or not at all. */
 static int32_t random_fill(void *bytes, size_t size)
 {
     ssize_t got;

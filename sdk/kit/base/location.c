@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Host names, addresses, interfaces and ports as text, and the sockets' addresses they mean. */
+/* Parsing and formatting of locations, and their resolution to socket addresses. */
 
 #include "kit_base.h"
 
@@ -21,7 +21,7 @@ struct location_subnet {
     uint32_t bits;
 };
 
-/* Which address of this machine is wanted. */
+/* Conditions for an address of this machine. */
 struct location_choice {
     const char *interface; /* NULL: any that is up and not loopback, else loopback */
     int family;            /* AF_UNSPEC: both, IPv4 first */
@@ -207,7 +207,7 @@ socklen_t kit_location_length(const struct sockaddr_storage *address)
     return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : 0;
 }
 
-/* "[v6]" or "[v6%scope]"; `*rest_p` is what follows, nothing or a colon. */
+/* Parses "[v6]" or "[v6%scope]"; `*rest_p` is the rest, which is empty or begins with a colon. */
 static int32_t location_parse_bracketed(const char *text, struct kit_location *location,
                                         const char **rest_p, char *reason)
 {
@@ -293,7 +293,7 @@ static int32_t location_parse_subnet(const char *text, struct location_subnet *s
     return NA_PLUGIN_INVALID_ARG;
 }
 
-/* The best address of this machine's interfaces. */
+/* Returns the address with the highest rank of this machine's interfaces. */
 static int32_t location_choose(const struct location_choice *choice,
                                struct sockaddr_storage *address, char *reason)
 {
@@ -324,7 +324,7 @@ static int32_t location_choose(const struct location_choice *choice,
     return ret;
 }
 
-/* 0: does not fit; the more the better. */
+/* Returns 0 if the address does not meet the conditions; otherwise a higher rank is better. */
 static int location_rank(const struct ifaddrs *entry, const struct location_choice *choice)
 {
     const struct sockaddr *address = entry->ifa_addr;
@@ -392,7 +392,7 @@ static int32_t location_explain_choice(const struct location_choice *choice, boo
     return NA_PLUGIN_ADDRNOTAVAIL;
 }
 
-/* An address or name: the first of what it means that can be bound here, loopback last. */
+/* Returns the first address of a host that can be bound here, preferring those not of loopback. */
 static int32_t location_resolve_own(const struct kit_location *location, int family,
                                     struct sockaddr_storage *address, char *reason)
 {
@@ -439,7 +439,7 @@ static int32_t location_resolve_own(const struct kit_location *location, int fam
     return NA_PLUGIN_ADDRNOTAVAIL;
 }
 
-/* Numbers are never looked up; names are, at most once. */
+/* A numeric address needs no name resolution; a name is resolved if may_ask is set. */
 static struct addrinfo *location_resolve(const char *host, int family, bool may_ask, int *error_p)
 {
     struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM};
@@ -454,7 +454,7 @@ static struct addrinfo *location_resolve(const char *host, int family, bool may_
     return *error_p == 0 ? found : NULL;
 }
 
-/* Multicast and broadcast: it can be bound, but nobody can connect to it. */
+/* True for multicast and broadcast, to which a socket can be bound, but no peer can connect. */
 static bool location_is_of_many(const struct sockaddr *address)
 {
     uint32_t number;
@@ -467,7 +467,7 @@ static bool location_is_of_many(const struct sockaddr *address)
     return IN_MULTICAST(number) || number == INADDR_BROADCAST;
 }
 
-/* Asks the system, which knows about namespaces, scopes and whole networks that are ours. */
+/* Returns the error of binding, 0: none. Only the system knows about namespaces and scopes. */
 static int location_try_bind(const struct sockaddr *address, socklen_t length)
 {
     int fd = socket(address->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -481,7 +481,7 @@ static int location_try_bind(const struct sockaddr *address, socklen_t length)
     return error;
 }
 
-/* Nothing given, or the address that means all: the latter also says which family. */
+/* True without a host, or with a wildcard address, which also sets the family. */
 static bool location_is_wildcard(const struct kit_location *location, int *family)
 {
     struct in6_addr in6;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A lock that another thread has.
+ * The slow paths of a lock.
  *
- * Dropping it is a store and then a load of the number of sleepers, without the fence between them
- * that would make sure that one of the two sides sees the other: the fence would cost each poll as
- * much as taking the lock. So a sleeper may miss the drop, if it went to sleep just when the store
- * was on its way; that is why no sleep is long.
+ * kit_lock_drop() stores `held` and then loads `sleepers`, without a fence in between, which would
+ * cost each poll as much as taking the lock. So a thread that goes to sleep at the same time may
+ * miss the wakeup, and each sleep is limited to LOCK_NAP.
  */
 
 #ifndef _GNU_SOURCE
@@ -48,7 +47,7 @@ static bool lock_spin(struct kit_lock *lock)
     return false;
 }
 
-/* Returns at once when the lock is free. */
+/* Returns at once if the lock is free. */
 static void lock_sleep(struct kit_lock *lock)
 {
     const struct timespec nap = {.tv_nsec = LOCK_NAP};

@@ -5,22 +5,22 @@
 
 #include <string.h>
 
-static const char *text_behind(const char *text, const char *start);
+static const char *text_after(const char *text, const char *start);
 
 const char *kit_address_name(const char *address, const char *plugin, const char *protocol)
 {
-    const char *rest = text_behind(address, plugin);
+    const char *rest = text_after(address, plugin);
 
     if (strstr(address, "://") == NULL)
         return address;
     if (rest != NULL)
-        rest = text_behind(rest, "+");
-    rest = text_behind(rest != NULL ? rest : address, protocol);
-    return rest != NULL ? text_behind(rest, "://") : NULL;
+        rest = text_after(rest, "+");
+    rest = text_after(rest != NULL ? rest : address, protocol);
+    return rest != NULL ? text_after(rest, "://") : NULL;
 }
 
-/* NULL when the text begins in another way. */
-static const char *text_behind(const char *text, const char *start)
+/* Returns the rest of the text after `start`, or NULL if it does not begin with that. */
+static const char *text_after(const char *text, const char *start)
 {
     const size_t length = strlen(start);
 

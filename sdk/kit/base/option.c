@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the init string sets. The core has checked the names. */
+/* Settings of the init structure, and options of the init string (the core checks their names). */
 
 #include "kit_base.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading /proc; a signal of this process. */
+/* Processes of this node, from /proc; SIGPIPE. */
 
 #include "kit_base.h"
 
@@ -25,13 +25,13 @@ bool kit_process_read(uint32_t pid, uint64_t *start, bool *is_over)
     (void) snprintf(path, sizeof(path), "/proc/%u/stat", (unsigned) pid);
     if (process_file_read(path, text, sizeof(text)) <= 0)
         return false;
-    rest = strrchr(text, ')'); /* the name before it may contain anything */
+    rest = strrchr(text, ')'); /* the process name before it may contain any characters */
     if (rest == NULL || sscanf(rest,
                                ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
                                "%*s %" SCNu64 " %*s %" SCNu64,
                                &state, &threads, start) != 3)
         return false;
-    /* The first thread of a process may end before the others: it is a zombie, they live. */
+    /* If the first thread ends before the others it is a zombie, but the process lives. */
     *is_over = strchr("ZXx", state) != NULL && threads <= 1;
     return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a status is called, for the log. */
+/* Names of status codes, for the log. */
 
 #include "kit_base.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Objects under ids: a slot's index and the generation of its use. */
+/* Tables: objects by ids, each a slot's index and generation. */
 
 #include "kit_base.h"
 
@@ -79,7 +79,7 @@ static int32_t table_grow(struct kit_table *table)
     }
     kit_host->mem_free(table->slots);
     table->slots = slots;
-    table->free = table->count; /* there was none left */
+    table->free = table->count; /* no slot was free */
     table->count = count;
     return NA_PLUGIN_SUCCESS;
 }

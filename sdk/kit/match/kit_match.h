@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Matching: the receives that are posted in a context, and the messages that come for it.
+ * Matching of the receives that are posted in a context with the messages that arrive for it.
  *
- * An expected message goes to the oldest receive of its source, the context there and its tag. An
- * unexpected one goes to the oldest receive for such, single or multiple; without any it is
- * deferred, within a budget, so that expected messages behind it get through.
+ * An expected message goes to the oldest receive with its source, source context and tag. An
+ * unexpected message goes to the oldest receive for unexpected messages, single or multiple;
+ * without one it is deferred, within a budget, so that it does not block expected messages.
  *
- * Nothing here locks. One lock of the caller's guards a struct kit_match, and with it the budget
- * that it may share with others. What a function takes out of it belongs to the caller, who copies
- * the message and reports the completion, after unlocking if that is better. No function blocks.
- * The status codes are those of na_plugin.h. Since 1.1.
+ * Nothing here locks. One lock of the caller's guards a struct kit_match and the budget, which
+ * several of them may share. A receive that a function removes belongs to the caller, which copies
+ * the message and reports the completion, with or without the lock. No function blocks. The status
+ * codes are those of na_plugin.h. Since 1.1.
  */
 
 #ifndef KIT_MATCH_H
@@ -21,10 +21,9 @@
 extern "C" {
 #endif
 
-/* Deferred messages of an endpoint that there is always room for, whatever their size. */
+/* This number of messages can always be deferred, whatever their size. */
 #define KIT_DEFERRED_MIN 64u
 
-/* What a receive is for. */
 enum kit_recv_kind {
     KIT_RECV_UNEXPECTED,
     KIT_RECV_MULTI,
@@ -32,13 +31,13 @@ enum kit_recv_kind {
 };
 
 /*
- * A receive. It is the first member of a plugin's private part of an operation: its address is the
- * operation's for the core. The caller sets `buf` and `size` before it is posted.
+ * A receive. It is the first member of a plugin's private part of an operation, so its address is
+ * the core's operation. The caller sets `buf` and `size` before posting it.
  */
 struct kit_recv {
     struct kit_link link;
     union {
-        const void *source; /* EXPECTED: what stands for the peer, the same for all its messages */
+        const void *source; /* EXPECTED: pointer that identifies the peer; only compared */
         uint64_t used;      /* MULTI: bytes of buf that are filled */
     };
     uint8_t *buf;
@@ -46,14 +45,14 @@ struct kit_recv {
     uint32_t source_id; /* EXPECTED: the peer's context */
     uint32_t tag;       /* EXPECTED */
     enum kit_recv_kind kind;
-    const struct kit_match *match; /* where it is posted; NULL, as at the beginning: nowhere */
+    const struct kit_match *match; /* where it is posted; NULL, as initially: not posted */
 };
 
 struct kit_deferred;
 
 /* The budget for deferred messages, of a context or of all contexts of an endpoint. */
 struct kit_deferrals {
-    uint64_t bytes_max; /* set by the caller; the rest begins as zeroes */
+    uint64_t bytes_max; /* set by the caller; the rest is initially zero */
     uint64_t bytes;
     uint32_t count;
     uint32_t free_count;
@@ -62,36 +61,36 @@ struct kit_deferrals {
 
 /* The receives and deferred messages of a context. */
 struct kit_match {
-    struct kit_link receives; /* UNEXPECTED and MULTI, in the order of their posting */
+    struct kit_link receives; /* UNEXPECTED and MULTI, in posting order */
     struct kit_deferred *first;
     struct kit_deferred *last;
-    struct kit_link *buckets; /* EXPECTED; NULL before the first one */
+    struct kit_link *buckets; /* EXPECTED; NULL before the first such receive */
     uint32_t bucket_count;    /* a power of two */
     uint32_t expected;        /* receives in the buckets */
     uint64_t max_message;
     struct kit_deferrals *deferrals;
     void (*source_release)(struct na_plugin_addr *source);
-    uint64_t dropped; /* messages that found no receive, or no room in it */
+    uint64_t dropped; /* messages without a receive, or too large for it */
 };
 
 /*
- * Makes an empty one. `max_message` is the most bytes of an unexpected message, which the buffer of
- * a multi-receive keeps room for. `source_release` gives back a reference to a peer that
- * kit_match_defer() was given, where no receive takes it over.
+ * Initializes a match. `max_message` is the largest unexpected message, for which a posted
+ * multi-receive always has room. `source_release` drops the reference to a peer that was passed to
+ * kit_match_defer(), if the message is not delivered.
  */
 void kit_match_open(struct kit_match *match, struct kit_deferrals *deferrals, uint64_t max_message,
                     void (*source_release)(struct na_plugin_addr *source));
 
-/* Drops the deferred messages, releasing their sources. Receives stay. */
+/* Drops the deferred messages, releasing their sources. Receives stay posted. */
 void kit_match_drop(struct kit_match *match);
 
-/* Frees what the match itself holds; no receive is posted any more, and nothing deferred. */
+/* Frees the match. No receive is posted, and no message deferred. */
 void kit_match_close(struct kit_match *match);
 
-/* Frees the memory that is kept for further deferred messages; none is left. */
+/* Frees the memory that is kept for reuse. No message is deferred. */
 void kit_deferrals_free(struct kit_deferrals *deferrals);
 
-/* Whether a message of that size may be deferred. */
+/* True if a message of that size may be deferred. */
 bool kit_deferrals_have_room(const struct kit_deferrals *deferrals, uint64_t size);
 
 /*
@@ -102,17 +101,17 @@ bool kit_deferrals_have_room(const struct kit_deferrals *deferrals, uint64_t siz
 static inline int32_t kit_match_post_expected(struct kit_match *match, struct kit_recv *recv,
                                               const void *source, uint32_t source_id, uint32_t tag);
 
-/* Takes out the receive for an expected message. NULL: there is none, and the message is lost. */
+/* Removes and returns the receive for an expected message. NULL: none; the message is dropped. */
 static inline struct kit_recv *kit_match_expected(struct kit_match *match, const void *source,
                                                   uint32_t source_id, uint32_t tag);
 
-/* How many receives wait for expected messages; may be called without the lock. */
+/* Number of posted receives for expected messages; may be called without the lock. */
 static inline uint32_t kit_match_expected_count(const struct kit_match *match)
 {
     return __atomic_load_n(&match->expected, __ATOMIC_RELAXED);
 }
 
-/* Posts a receive for one unexpected message, or with KIT_RECV_MULTI for many. */
+/* Posts a receive for one unexpected message, or, with KIT_RECV_MULTI, for several. */
 static inline void kit_match_post(struct kit_match *match, struct kit_recv *recv,
                                   enum kit_recv_kind kind)
 {
@@ -123,8 +122,8 @@ static inline void kit_match_post(struct kit_match *match, struct kit_recv *recv
 }
 
 /*
- * The receive for the next unexpected message; it stays posted. NULL: there is none, or deferred
- * messages go first.
+ * Returns the receive for the next unexpected message, which stays posted. NULL: there is none, or
+ * deferred messages come first.
  */
 static inline struct kit_recv *kit_match_unexpected(const struct kit_match *match)
 {
@@ -133,7 +132,7 @@ static inline struct kit_recv *kit_match_unexpected(const struct kit_match *matc
     return (struct kit_recv *) (void *) match->receives.next;
 }
 
-/* Takes a receive out that is posted. */
+/* Removes a posted receive. */
 static inline void kit_match_remove(struct kit_match *match, struct kit_recv *recv)
 {
     if (recv->kind == KIT_RECV_EXPECTED)
@@ -143,8 +142,8 @@ static inline void kit_match_remove(struct kit_match *match, struct kit_recv *re
 }
 
 /*
- * Where the next message of a multi-receive goes, in its buffer, which is the core's: there is room
- * for one of max_message bytes.
+ * Returns the place in the buffer of a multi-receive for the next message; it has room for
+ * max_message bytes.
  */
 static inline uint8_t *kit_match_place(const struct kit_recv *recv)
 {
@@ -153,40 +152,40 @@ static inline uint8_t *kit_match_place(const struct kit_recv *recv)
 
 /*
  * Reports a message of at most max_message bytes that was copied to kit_match_place(). A receive
- * without room for another one is taken out, and ended.
+ * without room for another message is removed and completed.
  *
- * What the core returns: NA_PLUGIN_SUCCESS, with which it takes over a reference to the source; or
- * NA_PLUGIN_NOMEM, and the receive is as it was before.
+ * NA_PLUGIN_SUCCESS: the core owns a reference to the source. NA_PLUGIN_NOMEM: the core has no
+ * memory, and the receive is unchanged.
  */
 int32_t kit_match_complete_multi(struct kit_match *match, struct kit_recv *recv,
                                  struct na_plugin_addr *source, uint32_t tag, uint32_t size);
 
 /*
- * Defers an unexpected message: returns where its bytes are to be copied to, with a reference to
- * its source taken over. NULL: the budget or memory is exhausted, nothing is taken over, and the
- * message stays where it is until kit_match_dispatch() has made room.
+ * Defers an unexpected message: returns the place to which the caller copies its bytes, and takes
+ * over a reference to its source. NULL: the budget or memory is exhausted, no reference is taken
+ * over, and the caller keeps the message until kit_match_dispatch() has made room.
  */
 void *kit_match_defer(struct kit_match *match, struct na_plugin_addr *source, uint32_t tag,
                       uint32_t size);
 
 /*
- * Gives deferred messages to the receives that are posted, and reports their completions, of which
- * it returns the number. What the core has no memory for stays: see kit_match_is_pending().
+ * Delivers deferred messages to posted receives, and returns the number of reported completions.
+ * A message for which the core has no memory stays deferred: see kit_match_is_pending().
  */
 uint32_t kit_match_dispatch(struct kit_match *match);
 
-/* Whether a deferred message could be given to a receive, but for the core's memory. */
+/* True if there are a deferred message and a receive: kit_match_dispatch() has to be called. */
 static inline bool kit_match_is_pending(const struct kit_match *match)
 {
     return match->first != NULL && !kit_list_empty(&match->receives);
 }
 
-/* The receive that is this operation, which stays posted; NULL when none of those posted is. */
+/* Returns the posted receive of this operation, or NULL. `op` is only compared; searches all. */
 struct kit_recv *kit_match_find(struct kit_match *match, const void *op);
 
 /*
- * The same without a search, for na_plugin.cancel_trusted: the operation begins with a kit_recv, of
- * which other uses of it overwrite the link alone. It stays posted.
+ * The same without a search, for na_plugin.cancel_trusted: `op` is valid and begins with a
+ * kit_recv, of which other kinds of operations overwrite only the link.
  */
 static inline struct kit_recv *kit_match_find_trusted(const struct kit_match *match, void *op)
 {
@@ -196,17 +195,17 @@ static inline struct kit_recv *kit_match_find_trusted(const struct kit_match *ma
 }
 
 /*
- * Moves the receives for which the function returns true, with NULL all, to the end of a list of
- * kit_recv.link, those for unexpected messages first, each kind in the order of its posting among
- * those that match equal messages.
+ * Moves the receives for which the function returns true, or all if it is NULL, to the end of a
+ * list of kit_recv.link: first those for unexpected messages, then those for expected ones.
+ * Receives that match the same messages stay in posting order.
  */
 void kit_match_take_if(struct kit_match *match, bool (*is_meant)(struct kit_recv *recv, void *arg),
                        void *arg, struct kit_link *taken);
 
-/* More buckets; without memory there are as many as before. Called by kit_match_post_expected(). */
+/* Doubles the buckets, if there is memory. Called by kit_match_post_expected(). */
 void kit_match_grow(struct kit_match *match);
 
-/* The list for expected receives of that source and tag; it belongs to the match. */
+/* Returns the bucket of expected receives with that source and tag. */
 static inline struct kit_link *kit_match_bucket(const struct kit_match *match, const void *source,
                                                 uint32_t source_id, uint32_t tag)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages that come in parts, because they are longer than what their way takes at once. Of each
- * sender one is put together at a time: its parts come in order, one with offset 0 begins a message
- * whatever became of the one before, and when all are there it is as any other. The caller holds
- * the lock that guards the memory, as of kit_match.h. Since 1.2.
+ * Reassembly of messages that are sent in parts, because they are longer than the transport's
+ * frames. One message of each sender is reassembled at a time: its parts come in order, and a part
+ * with offset 0 begins a message, even if the previous one is incomplete. The caller's lock guards
+ * all objects here, as those of kit_match.h. Since 1.2.
  */
 
 #ifndef KIT_PARTS_H
@@ -15,69 +15,64 @@
 extern "C" {
 #endif
 
-/* What a part says of itself. All of it comes from the peer. */
+/* Header of a part. It comes from the peer and is not trusted. */
 struct kit_part {
-    uint32_t kind; /* of the message; it, ids and tag are the caller's to check and to use */
+    uint32_t kind; /* of the message; kind, ids and tag are only compared here */
     uint32_t source_id;
     uint32_t dest_id;
-    uint32_t queue; /* of the sender's, which has one for each name of ours */
+    uint32_t queue; /* queue of the sender, which has one for each name of ours */
     uint32_t tag;
     uint32_t total;  /* bytes of the message */
-    uint32_t offset; /* where the part belongs */
+    uint32_t offset; /* of the part in the message */
     uint32_t size;   /* bytes of the part */
 };
 
-/* A message of which the first `filled` bytes have come; `first` says what it is. */
+/* A message of which the first `filled` bytes have come. */
 struct kit_parted {
     struct kit_parted *next;
-    struct kit_part first;
-    uint64_t
-        taken; /* counts the parts of all messages: the least is of the one that waits longest */
+    struct kit_part first; /* header of the first part */
+    uint64_t taken;        /* kit_parts.taken at its last part: the least has waited longest */
     uint32_t filled;
-    /* its bytes are behind it: kit_parted_data() */
+    /* the bytes of the message follow: kit_parted_data() */
 };
 
 /* The memory for such messages. */
 struct kit_parts {
-    uint64_t longest;   /* bytes of the longest message: more is refused */
-    uint64_t bytes_max; /* of all messages that are begun */
-    uint64_t taken;     /* parts */
+    uint64_t longest;   /* bytes of the longest message; a longer one is refused */
+    uint64_t bytes_max; /* of all messages that are being reassembled */
+    uint64_t taken;     /* count of parts taken */
     struct kit_parted *free;
-    uint32_t kept;  /* those in `free` */
-    uint32_t count; /* and all */
+    uint32_t kept;  /* length of `free` */
+    uint32_t count; /* number of allocated messages, with those in `free` */
 };
 
-/* What became of a part. */
 enum kit_part_result {
-    KIT_PART_TAKEN,    /* its bytes go to data + offset, then kit_part_is_last() is asked */
-    KIT_PART_BAD,      /* no honest sender sends this */
-    KIT_PART_STRAY,    /* its message has not begun, or was abandoned: to be dropped */
-    KIT_PART_NO_MEMORY /* for a message that begins */
+    KIT_PART_TAKEN,    /* copy its bytes to kit_parted_data() + offset, call kit_part_is_last() */
+    KIT_PART_BAD,      /* invalid */
+    KIT_PART_STRAY,    /* its message has not begun or was dropped; drop the part */
+    KIT_PART_NO_MEMORY /* for a new message */
 };
 
-/* The bytes of the message; they live as long as it does. */
+/* Returns the bytes of the message, valid until kit_parted_drop(). */
 static inline uint8_t *kit_parted_data(struct kit_parted *parted)
 {
     return (uint8_t *) (parted + 1);
 }
 
-/* `*parted` is the sender's, NULL at first, and lives until kit_parted_drop(). */
+/* Takes a part. `*parted` is of its sender, initially NULL, and lives until kit_parted_drop(). */
 enum kit_part_result kit_part_take(struct kit_parts *parts, struct kit_parted **parted,
                                    const struct kit_part *part);
 
-/* The bytes of the part were copied. True: the message is whole, and the caller's to take. */
+/* Counts a part whose bytes were copied. True: the message is complete. */
 bool kit_part_is_last(struct kit_parted *parted, const struct kit_part *part);
 
-/* The whole message cannot be taken yet: its last part is going to come again. */
+/* The complete message cannot be delivered yet: its last part will be taken again. */
 void kit_part_again(struct kit_parted *parted, const struct kit_part *part);
 
-/*
- * What was begun is over, if anything was, and `*parted` is NULL; a few buffers are kept for the
- * next messages, until kit_parts_free().
- */
+/* Frees the message, if there is one, or keeps its memory for reuse; `*parted` is NULL then. */
 void kit_parted_drop(struct kit_parts *parts, struct kit_parted **parted);
 
-/* Frees what is kept. */
+/* Frees the memory that is kept for reuse. */
 void kit_parts_free(struct kit_parts *parts);
 
 #ifdef __cplusplus

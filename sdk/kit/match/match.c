@@ -7,13 +7,13 @@
 
 #define MATCH_BUCKETS 256u
 
-/* Deferred messages up to this size take memory that is used again: so many are kept for that. */
+/* Memory of deferred messages up to DEFERRED_SMALL bytes is reused; so many blocks are kept. */
 #define DEFERRED_SMALL  256u
 #define DEFERRED_REUSED 256u
 
 struct kit_deferred {
     struct kit_deferred *next;
-    struct na_plugin_addr *source; /* a reference */
+    struct na_plugin_addr *source; /* holds a reference */
     uint32_t tag;
     uint32_t size;
     uint64_t capacity;
@@ -79,7 +79,7 @@ int32_t kit_match_complete_multi(struct kit_match *match, struct kit_recv *recv,
     const bool is_last = used > recv->size || recv->size - used < match->max_message;
     int32_t ret;
 
-    /* Once the core knows of its end the operation may be in use again. */
+    /* Before the call: after its last completion the core may reuse the operation. */
     if (is_last)
         kit_match_remove(match, recv);
     else
@@ -149,7 +149,7 @@ void kit_match_take_if(struct kit_match *match, bool (*is_meant)(struct kit_recv
         match_take_from(match, &match->buckets[i], is_meant, arg, taken);
 }
 
-/* The order within a bucket is kept. */
+/* Receives of the same source and tag stay in posting order. */
 void kit_match_grow(struct kit_match *match)
 {
     const uint32_t count = match->bucket_count == 0 ? MATCH_BUCKETS : 2 * match->bucket_count;
@@ -175,7 +175,7 @@ void kit_match_grow(struct kit_match *match)
     kit_host->mem_free(old);
 }
 
-/* The first message to the first receive. False when the core has no memory for it. */
+/* Delivers the first deferred message. Returns false if the core has no memory for it. */
 static bool deferred_deliver(struct kit_match *match, struct kit_recv *recv, uint32_t *count)
 {
     struct kit_deferred *deferred = match->first;
@@ -223,7 +223,7 @@ static struct kit_deferred *deferred_make(struct kit_deferrals *deferrals, uint3
     return deferred;
 }
 
-/* The first one; its source was released, or belongs to the core. */
+/* Removes the first deferred message, whose source was released or passed to the core. */
 static void deferred_discard(struct kit_match *match)
 {
     struct kit_deferrals *deferrals = match->deferrals;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that come in parts. */
+/* Reassembly of messages that are sent in parts. */
 
 #include "kit_parts.h"
 
@@ -74,7 +74,7 @@ static bool part_is_good(const struct kit_parts *parts, const struct kit_part *p
            part->size <= part->total - part->offset;
 }
 
-/* All are as long as the longest, so that any serves any message. */
+/* Each has memory for the longest message, so that it can be reused for any. */
 static struct kit_parted *parted_get(struct kit_parts *parts)
 {
     struct kit_parted *parted = parts->free;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who was handed a region. Most regions are handed to one peer, some to all there are: the first
- * grant is in the region itself, more are in a hash table, open and at most three quarters full.
+ * Grants of a region. Most regions are granted to one peer, some to all peers: a single grant is in
+ * the region itself, several are in a hash table with open addressing, at most 3/4 full.
  */
 
 #include "kit_region.h"
@@ -50,7 +50,7 @@ void kit_region_revoke(struct kit_region *region)
     memset(&region->grant, 0, sizeof(region->grant));
 }
 
-/* Where the grant of that index is, or belongs; NULL: another one is where it would be. */
+/* Returns the entry of that index, used or free; NULL: there is no table, and another grant. */
 static struct kit_grant *grant_place(struct kit_region *region, uint32_t index)
 {
     const uint32_t mask = region->grant_room - 1;

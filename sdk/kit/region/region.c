@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registered memory, and the form in which its handles travel. */
+/* Registered memory and serialized handles. */
 
 #include "kit_region.h"
 
@@ -10,7 +10,7 @@
 #define REGION_VERSION 1u
 #define REGION_RIGHTS  (NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE)
 
-/* Little-endian; extra_size bytes of the plugin's follow. */
+/* A serialized handle, little-endian; extra_size bytes of the plugin's follow. */
 struct region_wire {
     uint32_t magic;
     uint16_t version;
@@ -19,11 +19,11 @@ struct region_wire {
     uint32_t mem_type;
     uint64_t owner;
     uint64_t id;
-    struct kit_key key; /* as it lies in its owner's memory */
+    struct kit_key key; /* bytes as in the owner's memory */
     uint64_t base;
     uint64_t length;
     uint64_t reserved; /* 0 */
-    uint64_t digest;   /* of all this with a digest of 0, and of what follows */
+    uint64_t digest;   /* of this struct with a digest of 0, and the extra bytes */
 };
 
 _Static_assert(sizeof(struct region_wire) == KIT_REGION_PACKED, "layout of the wire");
@@ -162,7 +162,7 @@ int32_t kit_region_unpack(struct kit_regions *regions, const void *buf, uint64_t
     return NA_PLUGIN_SUCCESS;
 }
 
-/* A length is below 2^63, so that sums of two do not wrap. */
+/* The length is below 2^63, so that the sum of two lengths does not wrap. */
 static bool region_is_possible(uint64_t base, uint64_t length)
 {
     return length <= INT64_MAX && base <= UINT64_MAX - length;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Remote memory of an endpoint: what joins the message layer (kit_msg.h) and the engine for puts
- * and gets (kit_rma.h). The engine's control records travel among the plugin's own, a put or get of
- * the message layer becomes a transfer of the engine, and the functions for memory of the plugin's
- * table are here for plugins whose handles are regions alone.
+ * Remote memory of an endpoint: joins the message layer (kit_msg.h) and the engine for puts and
+ * gets (kit_rma.h). The engine's control records are sent as control records of the plugin, and a
+ * put or get of the message layer becomes a transfer of the engine. Plugins whose memory handles
+ * are plain regions find the memory functions of their table here.
  *
  * A plugin calls kit_remote_open() before kit_endpoint_open(), and kit_rma_poll() in ops.poll. It
  * names kit_remote_start, kit_remote_abandon and kit_remote_control in its struct kit_msg_ops, and
@@ -24,35 +24,35 @@
 extern "C" {
 #endif
 
-/* The type of the engine's control records; the plugin's own have others. */
+/* The type of the engine's control records; the plugin uses other types for its own. */
 #define KIT_REMOTE_CONTROL 1u
 
 /* ------------------------------------------------------------------------------------------------
- * Life; no other thread knows the endpoint yet, or any more
+ * Open and close; no other thread uses the endpoint at that time
  */
 
 /*
- * Makes `endpoint->rma` as kit_rma_open() does. Of `config`, which is only read, the owner (the
- * endpoint), control_size and inline_size are set here, whatever they are there.
+ * Makes `endpoint->rma` as kit_rma_open() does. Owner (the endpoint), control_size and inline_size
+ * of `config` are ignored and set here.
  *
- * NA_PLUGIN_SUCCESS, or what kit_rma_open() returns.
+ * NA_PLUGIN_SUCCESS, or an error of kit_rma_open().
  */
 int32_t kit_remote_open(struct kit_endpoint *endpoint, const struct kit_rma_config *config);
 
 /*
- * Frees it with all memory handles. The fabric is closed, so that nothing refers to their memory.
- * Allowed when there is none.
+ * Frees the engine and all memory handles. The fabric was closed before, so that nothing refers to
+ * their memory. Allowed without an engine.
  */
 void kit_remote_close(struct kit_endpoint *endpoint);
 
 /* ------------------------------------------------------------------------------------------------
- * For struct kit_msg_ops; an endpoint without an engine has no use for them
+ * For struct kit_msg_ops of an endpoint with an engine
  */
 
-/* ops.rma_start: the whole of a put or get. */
+/* ops.rma_start: the engine moves the whole put or get. */
 int32_t kit_remote_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma);
 
-/* ops.rma_abandon; true as kit_rma_abandon() is. */
+/* ops.rma_abandon; returns as kit_rma_abandon(). */
 bool kit_remote_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status);
 
 /* ops.control: records of other types, and any without an engine, are dropped. */
@@ -60,9 +60,9 @@ void kit_remote_control(struct kit_endpoint *endpoint, struct kit_peer *peer, ui
                         const void *data, uint64_t size);
 
 /*
- * Has the engine move `length` bytes from `offset` on, both in bytes, of a put or get of which the
- * plugin does the rest itself. Success: kit_rma_ops.transfer_done follows, or with `rma->transfer`
- * NULL the bytes are there already. An error: nothing follows.
+ * Has the engine move `length` bytes from `offset` on, both in bytes, of a put or get whose rest
+ * the plugin moves itself. Success: kit_rma_ops.transfer_done follows, or, if `rma->transfer` is
+ * NULL, the bytes were moved already. An error: transfer_done is not called.
  */
 int32_t kit_remote_start_part(struct kit_endpoint *endpoint, struct kit_msg_rma *rma,
                               uint64_t offset, uint64_t length);
@@ -71,10 +71,10 @@ int32_t kit_remote_start_part(struct kit_endpoint *endpoint, struct kit_msg_rma 
  * For struct kit_rma_ops; `owner` is the endpoint, `peer` a struct kit_peer
  */
 
-/* ops.control_send: returns what kit_msg_control_send() does. */
+/* ops.control_send; returns as kit_msg_control_send(). */
 int32_t kit_remote_control_send(void *owner, void *peer, const void *data, uint32_t size);
 
-/* `cookie` is the struct kit_msg_rma, which ends with `status`. */
+/* ops.transfer_done; `cookie` is the struct kit_msg_rma, which completes with `status`. */
 void kit_remote_transfer_done(void *owner, void *cookie, int32_t status);
 
 /* ------------------------------------------------------------------------------------------------
@@ -82,25 +82,24 @@ void kit_remote_transfer_done(void *owner, void *cookie, int32_t status);
  */
 
 /*
- * Ends what peers do with a region that was taken out of the table by kit_region_deregister():
- * polls the fabric until nothing touches its memory any more, for at most `timeout_ns` ns. False:
- * the fabric has not let go of it.
+ * Ends the transfers of peers with a region that kit_region_deregister() removed from the table,
+ * and polls, for at most `timeout_ns` ns, until its memory is not accessed any more. False: the
+ * fabric still accesses it.
  */
 bool kit_remote_leave(struct kit_endpoint *endpoint, const struct kit_region *region,
                       uint64_t timeout_ns);
 
 /*
- * Fails the peers that were to move bytes of that memory for transfers whose context was stopped,
- * so that they do not any more. `abort` ends what the fabric has under way to or from a peer first;
- * NULL: it needs none.
+ * Fails the peers whose ended transfers still access that memory, for example of a stopped context.
+ * `abort` first ends what the fabric has in flight to or from a peer; NULL: not needed.
  */
 void kit_remote_fail_peers(struct kit_endpoint *endpoint, const struct kit_region *region,
                            void (*abort)(struct kit_endpoint *endpoint, struct kit_peer *peer));
 
 /*
- * For the plugin's table, as na_plugin.h says, where handles are regions and the fabric wants to
- * know nothing of them. They take the lock. Deregistering polls the fabric for up to five seconds
- * where it does not let go of the memory, and says so in the log when it never does.
+ * For the plugin's table, as specified in na_plugin.h, if handles are plain regions that the fabric
+ * need not know. They take the lock. Deregistration polls the fabric for up to five seconds while
+ * it accesses the memory, and logs an error if it still does after that.
  */
 int32_t kit_remote_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
                               uint32_t flags, struct na_plugin_mem **mem_p);
@@ -115,12 +114,12 @@ int32_t kit_remote_mem_deserialize(struct na_plugin_class *na_class, const void 
                                    struct na_plugin_mem **mem_p);
 
 /*
- * na.mem_grant/1, for handles that begin with struct kit_region, and what kit_msg_get_extension()
- * has, which live as long as the process; else NULL. For the plugin's table.
+ * For the plugin's table: returns na.mem_grant/1, for handles that begin with struct kit_region, or
+ * the extensions of kit_msg_get_extension(), which are static, or NULL.
  */
 const void *kit_remote_get_extension(const char *id);
 
-/* These, for the initializer of a table. */
+/* The memory functions above, for the initializer of the plugin's table. */
 #define KIT_REMOTE_FUNCTIONS                                                              \
     .mem_create = kit_remote_mem_create, .mem_destroy = kit_remote_mem_destroy,           \
     .mem_register = kit_remote_mem_register, .mem_deregister = kit_remote_mem_deregister, \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Remote memory: from the message layer to the engine and back, and handles that are regions. */
+/* Remote memory: joins the message layer and the engine; handles that are plain regions. */
 
 #include "kit_remote.h"
 
@@ -82,7 +82,7 @@ void kit_remote_control(struct kit_endpoint *endpoint, struct kit_peer *peer, ui
     kit_rma_control(endpoint->rma, peer, data, size);
 }
 
-/* Before the first transfer of either side: the two are opened in any order. */
+/* Called before the first transfer of either side: endpoint and engine open in any order. */
 static void configure(struct kit_endpoint *endpoint)
 {
     struct kit_rma_sealed sealed = {.data_send = sealed_send, .data_take = sealed_take};
@@ -98,7 +98,7 @@ static void configure(struct kit_endpoint *endpoint)
     kit_rma_inline_only(endpoint->rma, &sealed);
 }
 
-/* What is ours is handed to nobody. */
+/* Transfers to ourselves need no grant. */
 static bool may_reach(void *owner, void *peer_p, struct kit_region *region)
 {
     const struct kit_peer *peer = peer_p;
