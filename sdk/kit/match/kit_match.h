@@ -199,7 +199,7 @@ static inline struct kit_recv *kit_match_find_trusted(const struct kit_match *ma
  * list of kit_recv.link: first those for unexpected messages, then those for expected ones.
  * Receives that match the same messages stay in posting order.
  */
-void kit_match_take_if(struct kit_match *match, bool (*is_meant)(struct kit_recv *recv, void *arg),
+void kit_match_take_if(struct kit_match *match, bool (*matches)(struct kit_recv *recv, void *arg),
                        void *arg, struct kit_link *taken);
 
 /* Doubles the buckets, if there is memory. Called by kit_match_post_expected(). */

@@ -25,7 +25,7 @@ static struct kit_deferred *deferred_make(struct kit_deferrals *deferrals, uint3
 static void deferred_discard(struct kit_match *match);
 static uint64_t deferred_capacity(uint64_t size);
 static void match_take_from(struct kit_match *match, struct kit_link *list,
-                            bool (*is_meant)(struct kit_recv *recv, void *arg), void *arg,
+                            bool (*matches)(struct kit_recv *recv, void *arg), void *arg,
                             struct kit_link *taken);
 
 void kit_match_open(struct kit_match *match, struct kit_deferrals *deferrals, uint64_t max_message,
@@ -141,12 +141,12 @@ struct kit_recv *kit_match_find(struct kit_match *match, const void *op)
     return NULL;
 }
 
-void kit_match_take_if(struct kit_match *match, bool (*is_meant)(struct kit_recv *recv, void *arg),
+void kit_match_take_if(struct kit_match *match, bool (*matches)(struct kit_recv *recv, void *arg),
                        void *arg, struct kit_link *taken)
 {
-    match_take_from(match, &match->receives, is_meant, arg, taken);
+    match_take_from(match, &match->receives, matches, arg, taken);
     for (uint32_t i = 0; match->expected != 0 && i < match->bucket_count; i++)
-        match_take_from(match, &match->buckets[i], is_meant, arg, taken);
+        match_take_from(match, &match->buckets[i], matches, arg, taken);
 }
 
 /* Receives of the same source and tag stay in posting order. */
@@ -249,7 +249,7 @@ static uint64_t deferred_capacity(uint64_t size)
 }
 
 static void match_take_from(struct kit_match *match, struct kit_link *list,
-                            bool (*is_meant)(struct kit_recv *recv, void *arg), void *arg,
+                            bool (*matches)(struct kit_recv *recv, void *arg), void *arg,
                             struct kit_link *taken)
 {
     struct kit_link *next;
@@ -258,7 +258,7 @@ static void match_take_from(struct kit_match *match, struct kit_link *list,
         struct kit_recv *recv = (struct kit_recv *) (void *) link;
 
         next = link->next;
-        if (is_meant != NULL && !is_meant(recv, arg))
+        if (matches != NULL && !matches(recv, arg))
             continue;
         kit_match_remove(match, recv);
         kit_list_append(taken, link);

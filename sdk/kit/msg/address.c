@@ -279,7 +279,7 @@ static int32_t peer_events_set(struct na_plugin_class *na_class, na_plugin_peer_
     state->peer_lost_arg = arg;
     kit_session_watch_all(&state->session, report != NULL);
     if (state->armed_count != 0)
-        kit_msg_wait_kick_any(state); /* so that its next sleep has a timer */
+        kit_msg_wait_wake_any(state); /* so that its next sleep has a timer */
     kit_msg_unlock(endpoint);
     return NA_PLUGIN_SUCCESS;
 }

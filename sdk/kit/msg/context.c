@@ -6,8 +6,8 @@
 #define MSG_DETACHED_NS UINT64_C(20000000) /* time for detached requests to complete */
 #define MSG_BYE_NS      UINT64_C(50000000)
 
-static bool requests_await(struct msg_endpoint *state);
-static void endpoint_leave(struct msg_endpoint *state);
+static bool requests_wait(struct msg_endpoint *state);
+static void endpoint_quiesce(struct msg_endpoint *state);
 static void byes_send(struct msg_endpoint *state);
 
 int32_t kit_msg_context_create(struct na_plugin_class *na_class,
@@ -83,7 +83,7 @@ int32_t kit_msg_context_destroy(struct na_plugin_context *na_context)
         kit_msg_deferred_resume(state);
     kit_msg_wait_teardown_context(context);
     if (state->open_contexts != 0 && --state->open_contexts == 0)
-        endpoint_leave(state);
+        endpoint_quiesce(state);
     kit_msg_unlock(endpoint);
     return NA_PLUGIN_SUCCESS;
 }
@@ -105,7 +105,7 @@ bool kit_msg_rma_leave(struct kit_endpoint *endpoint, const struct na_plugin_mem
 }
 
 /* Waits for the detached requests. Returns false if the fabric still uses one. */
-static bool requests_await(struct msg_endpoint *state)
+static bool requests_wait(struct msg_endpoint *state)
 {
     uint64_t end = state->detached_count != 0 ? kit_host->clock_ns() + MSG_DETACHED_NS : 0;
 
@@ -119,10 +119,10 @@ static bool requests_await(struct msg_endpoint *state)
  * No context receives any more: deferred messages are dropped, and the fabric gets its memory back.
  * If detached requests do not complete, all connections are aborted.
  */
-static void endpoint_leave(struct msg_endpoint *state)
+static void endpoint_quiesce(struct msg_endpoint *state)
 {
     struct kit_endpoint *endpoint = state->endpoint;
-    const bool is_stuck = !requests_await(state);
+    const bool is_stuck = !requests_wait(state);
     uint64_t end = kit_host->clock_ns() + MSG_BYE_NS;
 
     for (uint32_t i = 0; i < state->max_contexts; i++) {
@@ -145,7 +145,7 @@ static void endpoint_leave(struct msg_endpoint *state)
     if (is_stuck && endpoint->ops->reset != NULL && endpoint->ops->reset(endpoint)) {
         MSG_LOG_INFO(endpoint, "puts or gets of stopped contexts did not end: they were cut off");
         kit_msg_dispatch(endpoint);
-        (void) requests_await(state);
+        (void) requests_wait(state);
     }
 }
 

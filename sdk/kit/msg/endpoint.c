@@ -256,8 +256,8 @@ static void limits_set(struct msg_endpoint *state, const struct kit_endpoint_con
     const bool has_key = init->auth_key != NULL && init->auth_key[0] != '\0';
     uint64_t most;
 
-    state->room = config->ops->max_frame - (has_key ? KIT_AUTH_TAG : 0);
-    most = (state->room - sizeof(struct wire_header) - sizeof(struct wire_record)) &
+    state->frame_room = config->ops->max_frame - (has_key ? KIT_AUTH_TAG : 0);
+    most = (state->frame_room - sizeof(struct wire_header) - sizeof(struct wire_record)) &
            ~(uint64_t) (WIRE_ALIGN - 1);
     state->control_most = KIT_CONTROL_MAX;
     if (has_key && kit_init_encrypts(init) && most > KIT_CONTROL_MAX)

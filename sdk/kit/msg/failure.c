@@ -8,7 +8,7 @@
 
 static void peer_report(struct msg_peer *peer, int32_t status);
 static void peer_act(struct msg_peer *peer);
-static uint64_t peer_lose(struct msg_peer *peer, uint32_t before_epoch, int32_t status);
+static uint64_t peer_end_ops(struct msg_peer *peer, uint32_t before_epoch, int32_t status);
 static void peer_sweep(struct msg_peer *peer);
 
 struct msg_peer *kit_msg_peer_init(struct kit_endpoint *endpoint, struct kit_peer *base)
@@ -71,7 +71,7 @@ void kit_msg_peer_fail(struct msg_peer *peer)
 {
     struct msg_endpoint *state = peer->endpoint->state;
     const bool was_met = peer->base.their_token != 0;
-    const uint64_t lost = peer_lose(peer, UINT32_MAX, peer->base.failure);
+    const uint64_t lost = peer_end_ops(peer, UINT32_MAX, peer->base.failure);
 
     MSG_LOG(state->endpoint, lost != 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_INFO,
             "peer %s is gone: %s; %llu operations ended with %s", peer->base.name,
@@ -86,7 +86,7 @@ void kit_msg_peer_fail(struct msg_peer *peer)
 void kit_msg_peer_leave(struct msg_peer *peer)
 {
     peer->base.pending = KIT_PENDING_FAILURE; /* nothing else is sent to it */
-    (void) peer_lose(peer, UINT32_MAX, NA_PLUGIN_CANCELED);
+    (void) peer_end_ops(peer, UINT32_MAX, NA_PLUGIN_CANCELED);
 }
 
 /* After a HELLO or HELLO_ACK of the peer, which may be a new process. */
@@ -99,7 +99,7 @@ void kit_msg_peer_changed(struct msg_peer *peer)
     peer->base.pending &= ~KIT_PENDING_PING;
     if (lost_before != 0) {
         peer->base.lost_before = 0;
-        lost = peer_lose(peer, lost_before, NA_PLUGIN_HOSTUNREACH);
+        lost = peer_end_ops(peer, lost_before, NA_PLUGIN_HOSTUNREACH);
         MSG_LOG(peer->endpoint, lost != 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_INFO,
                 "peer %s was restarted or had lost us; %llu operations from before have failed",
                 peer->base.name, (unsigned long long) lost);
@@ -120,7 +120,7 @@ static void peer_report(struct msg_peer *peer, int32_t status)
     kit_peer_hold(&peer->base);
     state->peer_lost(state->peer_lost_arg, msg_peer_addr(&peer->base), status);
     if (state->armed_count != 0)
-        kit_msg_wait_kick_any(state);
+        kit_msg_wait_wake_any(state);
 }
 
 static void peer_act(struct msg_peer *peer)
@@ -148,7 +148,7 @@ static void peer_act(struct msg_peer *peer)
 }
 
 /* Ends operations posted before the epoch; UINT32_MAX: all. Returns how many completed. */
-static uint64_t peer_lose(struct msg_peer *peer, uint32_t before_epoch, int32_t status)
+static uint64_t peer_end_ops(struct msg_peer *peer, uint32_t before_epoch, int32_t status)
 {
     const uint64_t completed = peer->endpoint->state->completed;
     const struct msg_which which = {.before_epoch = before_epoch};

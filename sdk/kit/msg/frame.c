@@ -63,7 +63,7 @@ void kit_msg_control_put(struct msg_endpoint *state, struct msg_control *control
 
 bool kit_msg_out_has_room(const struct msg_out *out, uint64_t size)
 {
-    return out->frame.size + wire_record_size(size) <= out->peer->endpoint->state->room;
+    return out->frame.size + wire_record_size(size) <= out->peer->endpoint->state->frame_room;
 }
 
 /* Returns false if the message does not fit. */
@@ -95,7 +95,7 @@ bool kit_msg_out_add_op(struct msg_out *out, struct msg_op *op)
 bool kit_msg_part_add(struct msg_out *out, struct msg_op *op)
 {
     const uint64_t head = sizeof(struct wire_record) + sizeof(struct wire_part);
-    const uint64_t room = out->peer->endpoint->state->room - out->frame.size;
+    const uint64_t room = out->peer->endpoint->state->frame_room - out->frame.size;
     struct msg_peer *peer = out->peer;
     uint32_t size = (uint32_t) op->size - op->sent;
     struct wire_record record = {

@@ -169,7 +169,7 @@ static bool matching_deliver_multi(struct msg_peer *peer, struct msg_context *co
     }
     state->completed++;
     if (kit_unlikely(context->armed))
-        kit_msg_wait_kick(context);
+        kit_msg_wait_wake(context);
     return true;
 }
 
@@ -195,7 +195,7 @@ void kit_msg_matching_dispatch(struct msg_context *context)
     state->completed += count;
     state->is_refused |= kit_match_is_pending(&context->match);
     if (count != 0 && context->armed)
-        kit_msg_wait_kick(context);
+        kit_msg_wait_wake(context);
     kit_msg_flow_taken(state);
 }
 

@@ -42,11 +42,11 @@
 #define MSG_LOG_INFO(endpoint, ...)    MSG_LOG(endpoint, NA_PLUGIN_LOG_INFO, __VA_ARGS__)
 #define MSG_LOG_DEBUG(endpoint, ...)   MSG_LOG(endpoint, NA_PLUGIN_LOG_DEBUG, __VA_ARGS__)
 
+/* The kind of an operation; that of a send is the kind of its record. */
 enum msg_op_kind {
-    MSG_OP_NONE,
-    MSG_OP_UNEXPECTED, /* a send, as the next two */
-    MSG_OP_EXPECTED,
-    MSG_OP_CONTROL, /* internal: the core does not know it */
+    MSG_OP_UNEXPECTED = WIRE_UNEXPECTED,
+    MSG_OP_EXPECTED = WIRE_EXPECTED,
+    MSG_OP_CONTROL = WIRE_CONTROL, /* internal: the core does not know it */
     MSG_OP_RECV,
     MSG_OP_RMA,
 };
@@ -187,7 +187,6 @@ struct msg_counters {
     uint64_t frames_sent;
     uint64_t frames_received;
     uint64_t frames_stale;
-    uint64_t messages_dropped;
 };
 
 struct msg_endpoint {
@@ -196,15 +195,15 @@ struct msg_endpoint {
     struct msg_peer *self;
     uint64_t max_unexpected;
     uint64_t max_expected;
-    uint64_t room;  /* most bytes of a frame without its seal */
-    uint64_t whole; /* longest message that fits a frame; longer ones are sent in parts */
+    uint64_t frame_room; /* most bytes of a frame without its seal */
+    uint64_t whole;      /* longest message that fits a frame; longer ones are sent in parts */
     uint32_t max_contexts;
     uint32_t open_contexts;
     struct msg_context *contexts;
     bool is_busy;
     bool is_no_retry;
     _Alignas(64) struct kit_lock lock;
-    _Atomic uint32_t gave_way; /* polls that left the lock to another thread */
+    _Atomic uint32_t yielded; /* polls that left the lock to another thread */
 
     _Alignas(64) uint64_t completed;
     uint32_t polls;
@@ -286,8 +285,8 @@ bool kit_msg_wait_arm(struct msg_context *context);
 void kit_msg_wait_disarm(struct msg_context *context);
 void kit_msg_wait_rearm(struct msg_endpoint *state);
 void kit_msg_wait_timer_read(struct msg_endpoint *state, uint64_t now);
-void kit_msg_wait_kick(struct msg_context *context);
-void kit_msg_wait_kick_any(struct msg_endpoint *state);
+void kit_msg_wait_wake(struct msg_context *context);
+void kit_msg_wait_wake_any(struct msg_endpoint *state);
 
 /* After these two functions the core owns the operation. */
 static inline void msg_complete(struct msg_endpoint *state, struct msg_op *op, int32_t status)
@@ -297,7 +296,7 @@ static inline void msg_complete(struct msg_endpoint *state, struct msg_op *op, i
     state->completed++;
     kit_host->op_complete(op, status);
     if (kit_unlikely(context->armed))
-        kit_msg_wait_kick(context);
+        kit_msg_wait_wake(context);
 }
 
 static inline void msg_complete_recv(struct msg_endpoint *state, struct msg_op *op, int32_t status,
@@ -308,7 +307,7 @@ static inline void msg_complete_recv(struct msg_endpoint *state, struct msg_op *
     state->completed++;
     kit_host->op_complete_recv(op, status, size, msg_peer_addr(source), tag);
     if (kit_unlikely(context->armed))
-        kit_msg_wait_kick(context);
+        kit_msg_wait_wake(context);
 }
 
 static inline int32_t msg_peer_open(struct msg_peer *peer)

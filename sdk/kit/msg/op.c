@@ -164,7 +164,7 @@ static int32_t rma_submit(struct na_plugin_context *na_context, void *op_p, uint
     if (kit_unlikely(state->is_no_retry) && kit_msg_rma_refuse(peer, op))
         ret = NA_PLUGIN_AGAIN;
     if (kit_unlikely(state->armed_count != 0))
-        kit_msg_wait_kick_any(state);
+        kit_msg_wait_wake_any(state);
 
 out:
     kit_msg_unlock(context->endpoint);
@@ -215,7 +215,7 @@ static MSG_INLINE int32_t send_message(struct na_plugin_context *na_context, uin
     if (kit_unlikely(state->is_no_retry))
         ret = send_refuse(peer, op);
     if (kit_unlikely(state->armed_count != 0))
-        kit_msg_wait_kick_any(state);
+        kit_msg_wait_wake_any(state);
 
 out:
     kit_lock_drop(&state->lock);
@@ -322,7 +322,7 @@ static int32_t recv_post(struct msg_context *context, struct msg_op *op, enum ki
         if (state->session.is_marked)
             kit_msg_dispatch(context->endpoint);
         if (state->armed_count != 0)
-            kit_msg_wait_kick_any(state); /* a poll can receive again: deferred frames were freed */
+            kit_msg_wait_wake_any(state); /* a poll can receive again: deferred frames were freed */
     }
 
 out:
@@ -359,7 +359,7 @@ static int32_t cancel_op(struct na_plugin_context *na_context, void *op, bool is
     if (state->session.is_marked)
         kit_msg_dispatch(context->endpoint);
     if (state->armed_count != 0)
-        kit_msg_wait_kick_any(state);
+        kit_msg_wait_wake_any(state);
     kit_lock_drop(&state->lock);
     return NA_PLUGIN_SUCCESS;
 }

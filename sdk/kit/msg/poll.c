@@ -3,7 +3,7 @@
 
 #include "msg_state.h"
 
-#define MSG_GIVE_WAY    16u /* of so many polls one does not leave the lock to a waiting thread */
+#define MSG_YIELD_POLLS 16u /* of so many polls one does not leave the lock to a waiting thread */
 #define MSG_SWEEP_TICKS 16u
 
 static MSG_INLINE int32_t progress(struct msg_endpoint *state);
@@ -12,8 +12,8 @@ static void tick(struct msg_endpoint *state);
 
 /*
  * A poll returns at once while another thread waits for the lock, which it would otherwise take
- * again and again before that thread wakes up. One of MSG_GIVE_WAY polls goes on, so that threads
- * which lock in turns do not stop progress.
+ * again and again before that thread wakes up. One of MSG_YIELD_POLLS polls goes on, so that
+ * threads which lock in turns do not stop progress.
  */
 int32_t kit_msg_poll(struct na_plugin_context *na_context, uint32_t *count)
 {
@@ -24,7 +24,7 @@ int32_t kit_msg_poll(struct na_plugin_context *na_context, uint32_t *count)
     int32_t ret;
 
     if (kit_unlikely(kit_lock_is_wanted(&state->lock)) &&
-        atomic_fetch_add_explicit(&state->gave_way, 1, memory_order_relaxed) % MSG_GIVE_WAY != 0)
+        atomic_fetch_add_explicit(&state->yielded, 1, memory_order_relaxed) % MSG_YIELD_POLLS != 0)
         return NA_PLUGIN_SUCCESS;
     if (kit_unlikely(!kit_lock_try(&state->lock)))
         return NA_PLUGIN_SUCCESS;

@@ -424,10 +424,8 @@ static MSG_INLINE bool message_take(struct msg_peer *peer, uint32_t kind, uint32
         return true;
     }
     context = &state->contexts[dest_id];
-    if (kit_unlikely(context->stopped)) {
-        state->counters.messages_dropped++;
+    if (kit_unlikely(context->stopped))
         return true;
-    }
     if (kind == WIRE_UNEXPECTED)
         return kit_msg_unexpected_deliver(peer, context, tag, content, size);
     kit_msg_expected_deliver(peer, context, source_id, tag, content, size);
@@ -469,7 +467,6 @@ static bool part_take(struct msg_peer *peer, const struct wire_record *record, c
         kit_msg_frame_bad(state, "a part of no message, or of one that is too long", part.total);
         return true;
     case KIT_PART_STRAY:
-        state->counters.messages_dropped++;
         MSG_LOG_DEBUG(state->endpoint, "dropped a part from %s whose message has not begun",
                       peer->base.name);
         return true;
@@ -558,7 +555,6 @@ static bool frame_defer(struct msg_peer *peer, const void *data, uint64_t size, 
     struct msg_deferred *deferred = kit_host->mem_alloc(sizeof(*deferred) + copied, 0);
 
     if (deferred == NULL) {
-        endpoint->state->counters.messages_dropped++;
         MSG_LOG_ERROR(endpoint, "no memory to defer a frame from %s: its messages are lost",
                       peer->base.name);
         return false;

@@ -141,12 +141,12 @@ void kit_msg_wait_rearm(struct msg_endpoint *state)
 {
     if (wait_has_work(state) || !state->endpoint->ops->try_wait(state->endpoint) ||
         state->session.is_marked)
-        kit_msg_wait_kick_any(state);
+        kit_msg_wait_wake_any(state);
     else
         wait_timer_set(state);
 }
 
-void kit_msg_wait_kick(struct msg_context *context)
+void kit_msg_wait_wake(struct msg_context *context)
 {
     const uint64_t one = 1;
     ssize_t size;
@@ -163,12 +163,12 @@ void kit_msg_wait_kick(struct msg_context *context)
 }
 
 /* Wakes one sleeping context. */
-void kit_msg_wait_kick_any(struct msg_endpoint *state)
+void kit_msg_wait_wake_any(struct msg_endpoint *state)
 {
     for (uint32_t i = 0; i < state->max_contexts; i++) {
         if (!state->contexts[i].armed)
             continue;
-        kit_msg_wait_kick(&state->contexts[i]);
+        kit_msg_wait_wake(&state->contexts[i]);
         return;
     }
 }

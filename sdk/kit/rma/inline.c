@@ -12,7 +12,7 @@
 static uint64_t inline_window(const struct kit_rma_transfer *transfer);
 
 /* Bytes in a record to this peer; `piece_size` is the most that the other side accepts. */
-uint32_t kit_rma_inline_most(const struct kit_rma *rma, void *peer, uint32_t piece_size)
+uint32_t kit_rma_inline_size_max(const struct kit_rma *rma, void *peer, uint32_t piece_size)
 {
     const uint32_t most = rma->ops->inline_size != NULL ? rma->ops->inline_size(rma->owner, peer)
                                                         : rma->config.inline_size;
@@ -21,7 +21,7 @@ uint32_t kit_rma_inline_most(const struct kit_rma *rma, void *peer, uint32_t pie
 }
 
 /* Records that may be sent before the first GRANT: an inline receiver posts nothing. */
-uint64_t kit_rma_inline_first(const struct kit_rma_transfer *transfer)
+uint64_t kit_rma_inline_first_grant(const struct kit_rma_transfer *transfer)
 {
     const uint64_t window = inline_window(transfer);
 

@@ -30,7 +30,7 @@ bool kit_rma_move_run(struct kit_rma_transfer *transfer)
 }
 
 /* The transfer has ended: the origin conceals its memory once the target stopped or is gone. */
-void kit_rma_move_leave(struct kit_rma_transfer *transfer)
+void kit_rma_move_quiesce(struct kit_rma_transfer *transfer)
 {
     if (!transfer->is_origin || (!transfer->is_aborted && transfer->stop == UINT64_MAX &&
                                  transfer->in_use != 0 && !transfer->is_delivered))

@@ -66,7 +66,7 @@ void kit_rma_piece_released(struct kit_rma *rma, struct kit_rma_piece *piece)
  * all pieces if the peer is gone. The owner may complete pieces inside of these calls, so that the
  * list is walked from its start again.
  */
-void kit_rma_pieces_leave(struct kit_rma_transfer *transfer)
+void kit_rma_pieces_quiesce(struct kit_rma_transfer *transfer)
 {
     const struct kit_rma *rma = transfer->rma;
     struct kit_link *node;
@@ -247,7 +247,7 @@ static void piece_count(struct kit_rma_transfer *transfer, const struct rma_part
 {
     bool is_send = part->piece.is_send != 0;
 
-    transfer->quiet = 0;
+    transfer->silent_ticks = 0;
     if (transfer->is_over) {
         if (!is_send && status == NA_PLUGIN_SUCCESS)
             transfer->rma->counters.pieces_late++;

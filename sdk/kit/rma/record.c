@@ -16,8 +16,8 @@ static int32_t record_send(struct kit_rma_transfer *transfer, enum rma_kind kind
 static uint32_t record_fill(struct kit_rma_transfer *transfer, enum rma_kind kind,
                             struct record_out *out);
 static bool record_has_data(const struct kit_rma_transfer *transfer, enum rma_kind kind);
-static uint64_t record_most(const struct kit_rma *rma);
-static void record_came(struct kit_rma *rma, void *peer, const struct rma_in *in);
+static uint64_t record_size_max(const struct kit_rma *rma);
+static void record_received(struct kit_rma *rma, void *peer, const struct rma_in *in);
 static bool record_is_allowed(const struct kit_rma_transfer *transfer, const struct rma_in *in);
 static void record_request(struct kit_rma *rma, void *peer, const struct rma_in *in);
 static void record_answer(struct kit_rma *rma, void *peer, const struct rma_record *to,
@@ -27,7 +27,7 @@ static bool record_read(const void *data, uint64_t size, struct rma_in *in);
 static bool record_has_payload(const struct rma_in *in);
 static bool record_fits(const struct kit_rma_transfer *transfer, const struct rma_in *in);
 static bool record_is_of_sender(const struct rma_record *record);
-static void record_stale(struct kit_rma *rma, void *peer, const struct rma_record *record);
+static void record_answer_stale(struct kit_rma *rma, void *peer, const struct rma_record *record);
 static void record_take(struct kit_rma_transfer *transfer, const struct rma_in *in);
 static void record_grant(struct kit_rma_transfer *transfer, const struct rma_in *in);
 static void record_done(struct kit_rma_transfer *transfer);
@@ -63,10 +63,10 @@ void kit_rma_control(struct kit_rma *rma, void *peer, const void *data, uint64_t
     struct rma_in in;
 
     if (kit_likely(
-            size <= record_most(rma) && record_read(data, size, &in) &&
+            size <= record_size_max(rma) && record_read(data, size, &in) &&
             (!(kit_rma_owner_copies(rma) && in.mover == KIT_RMA_INLINE && in.payload_size != 0) ||
              rma->is_inline_only))) {
-        record_came(rma, peer, &in);
+        record_received(rma, peer, &in);
         return;
     }
     rma->counters.records_bad++;
@@ -91,18 +91,18 @@ void kit_rma_control_data(struct kit_rma *rma, void *peer, const void *record, u
     in.payload = data;
     in.payload_size = (uint32_t) size;
     in.is_eager = !owner_copies;
-    record_came(rma, peer, &in);
+    record_received(rma, peer, &in);
 }
 
 /* Most bytes of a record with its payload. */
-static uint64_t record_most(const struct kit_rma *rma)
+static uint64_t record_size_max(const struct kit_rma *rma)
 {
     const uint64_t most = sizeof(struct rma_record) + (uint64_t) rma->config.inline_size;
 
     return rma->is_inline_only && most > KIT_RMA_CONTROL_MAX ? most : KIT_RMA_CONTROL_MAX;
 }
 
-static void record_came(struct kit_rma *rma, void *peer, const struct rma_in *in)
+static void record_received(struct kit_rma *rma, void *peer, const struct rma_in *in)
 {
     struct kit_rma_transfer *transfer = kit_rma_transfer_find(
         rma, peer, in->record.transfer, (in->record.flags & RMA_FROM_ORIGIN) == 0);
@@ -110,9 +110,9 @@ static void record_came(struct kit_rma *rma, void *peer, const struct rma_in *in
     if (in->record.kind == RMA_REQUEST && kit_likely(transfer == NULL)) {
         record_request(rma, peer, in);
     } else if (kit_unlikely(transfer == NULL)) {
-        record_stale(rma, peer, &in->record);
+        record_answer_stale(rma, peer, &in->record);
     } else if (kit_likely(record_fits(transfer, in))) {
-        transfer->quiet = 0;
+        transfer->silent_ticks = 0;
         if (kit_unlikely(rma->may_reach != NULL) && !record_is_allowed(transfer, in))
             kit_rma_transfer_end(transfer, NA_PLUGIN_PERMISSION, true);
         else
@@ -352,7 +352,7 @@ static bool record_fits(const struct kit_rma_transfer *transfer, const struct rm
  * The transfer does not exist any more. A CANCEL is answered by STOP, as if all pieces were sent,
  * and a PROBE by the record that ends the transfer.
  */
-static void record_stale(struct kit_rma *rma, void *peer, const struct rma_record *record)
+static void record_answer_stale(struct kit_rma *rma, void *peer, const struct rma_record *record)
 {
     bool is_from_origin = (record->flags & RMA_FROM_ORIGIN) != 0;
 

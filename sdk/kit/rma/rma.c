@@ -18,11 +18,11 @@
 static int32_t transfer_local(struct kit_rma *rma, const struct kit_rma_request *request);
 static void transfer_run(struct kit_rma_transfer *transfer);
 static bool transfer_move(struct kit_rma_transfer *transfer);
-static void transfer_leave(struct kit_rma_transfer *transfer);
+static void transfer_quiesce(struct kit_rma_transfer *transfer);
 static bool transfer_is_reportable(const struct kit_rma_transfer *transfer);
 static bool transfer_is_complete(const struct kit_rma_transfer *transfer);
 static void transfer_free_unused(struct kit_rma_transfer *transfer);
-static void transfers_leave(struct kit_rma *rma, const void *peer);
+static void transfers_quiesce(struct kit_rma *rma, const void *peer);
 static int32_t config_check(const struct kit_rma_config *config);
 static void config_complete(struct kit_rma_config *config);
 static void tick(struct kit_rma *rma);
@@ -152,7 +152,7 @@ bool kit_rma_abandon(struct kit_rma *rma, struct kit_rma_transfer *transfer, int
     if (is_peer_gone)
         kit_rma_transfer_abort(transfer);
     kit_rma_transfer_end(transfer, status, !is_peer_gone);
-    transfer_leave(transfer);
+    transfer_quiesce(transfer);
     if (transfer->in_use != 0)
         return false;
     transfer->is_reported = true; /* by the caller */
@@ -176,7 +176,7 @@ void kit_rma_peer_failed(struct kit_rma *rma, void *peer, int32_t status)
             kit_rma_transfer_end(transfer, status, false);
         }
     }
-    transfers_leave(rma, peer);
+    transfers_quiesce(rma, peer);
 }
 
 void kit_rma_poll(struct kit_rma *rma, uint64_t now_ns)
@@ -263,7 +263,7 @@ static void transfer_run(struct kit_rma_transfer *transfer)
         kit_list_remove(&transfer->active);
         is_again = false;
         if (transfer->is_over)
-            transfer_leave(transfer);
+            transfer_quiesce(transfer);
         else
             is_again = !transfer_move(transfer);
         if (transfer->pending != 0)
@@ -281,12 +281,12 @@ static bool transfer_move(struct kit_rma_transfer *transfer)
                                              : kit_rma_move_run(transfer);
 }
 
-static void transfer_leave(struct kit_rma_transfer *transfer)
+static void transfer_quiesce(struct kit_rma_transfer *transfer)
 {
     if (kit_rma_is_remote(transfer->mover))
-        kit_rma_move_leave(transfer);
+        kit_rma_move_quiesce(transfer);
     else
-        kit_rma_pieces_leave(transfer);
+        kit_rma_pieces_quiesce(transfer);
 }
 
 static bool transfer_is_reportable(const struct kit_rma_transfer *transfer)
@@ -312,13 +312,13 @@ static void transfer_free_unused(struct kit_rma_transfer *transfer)
 }
 
 /* Cancels what the ended transfers of the peer have in flight. No callback changes rma->closing. */
-static void transfers_leave(struct kit_rma *rma, const void *peer)
+static void transfers_quiesce(struct kit_rma *rma, const void *peer)
 {
     for (struct kit_link *node = rma->closing.next; node != &rma->closing; node = node->next) {
         struct kit_rma_transfer *transfer = kit_container(node, struct kit_rma_transfer, node);
 
         if (peer == NULL || transfer->peer == peer)
-            transfer_leave(transfer);
+            transfer_quiesce(transfer);
     }
 }
 
@@ -392,7 +392,7 @@ static void tick_list(struct kit_rma *rma, const struct kit_link *list)
     for (struct kit_link *node = list->next; node != list; node = node->next) {
         struct kit_rma_transfer *transfer = kit_container(node, struct kit_rma_transfer, node);
 
-        if (++transfer->quiet < RMA_STALL_TICKS || transfer->is_sender)
+        if (++transfer->silent_ticks < RMA_STALL_TICKS || transfer->is_sender)
             continue;
         for (struct kit_link *part = transfer->parts.next; part != &transfer->parts;
              part = part->next)
@@ -409,10 +409,11 @@ static void targets_check(struct kit_rma *rma)
         struct kit_rma_transfer *transfer = kit_container(node, struct kit_rma_transfer, node);
 
         node = node->next;
-        if (transfer->quiet < rma->timeout_ticks / 2)
+        if (transfer->silent_ticks < rma->timeout_ticks / 2)
             continue;
-        if (transfer->quiet < rma->timeout_ticks) {
-            if ((transfer->quiet - rma->timeout_ticks / 2) % (rma->timeout_ticks / 4 + 1) != 0)
+        if (transfer->silent_ticks < rma->timeout_ticks) {
+            if ((transfer->silent_ticks - rma->timeout_ticks / 2) % (rma->timeout_ticks / 4 + 1) !=
+                0)
                 continue;
             transfer->pending |= RMA_PENDING(RMA_PROBE);
             kit_rma_activate(transfer);
@@ -442,7 +443,7 @@ static void transfers_free(struct kit_rma *rma, struct kit_link *list)
         }
         if (rma != NULL && kit_rma_is_remote(transfer->mover)) {
             transfer->is_aborted = true;
-            kit_rma_move_leave(transfer);
+            kit_rma_move_quiesce(transfer);
         }
         if (rma != NULL && rma->ops->peer_release != NULL)
             rma->ops->peer_release(rma->owner, transfer->peer);

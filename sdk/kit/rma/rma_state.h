@@ -148,9 +148,9 @@ struct kit_rma_transfer {
     int32_t status;
     uint32_t pending; /* records to be sent, RMA_PENDING() of their kinds */
     uint32_t piece_size;
-    uint32_t in_use; /* pieces whose memory the network may access; without pieces 0 or 1 */
-    uint32_t quiet;  /* ticks without a sign of the other side */
-    uint8_t *base;   /* our memory */
+    uint32_t in_use;       /* pieces whose memory the network may access; without pieces 0 or 1 */
+    uint32_t silent_ticks; /* ticks without a sign of the other side */
+    uint8_t *base;         /* our memory */
     uint64_t length;
     uint64_t pieces;  /* number of pieces or inline records; 1 with attach and one-sided */
     uint64_t granted; /* sender: granted by the receiver; receiver: posted */
@@ -261,14 +261,14 @@ void kit_rma_transfer_abort(struct kit_rma_transfer *transfer);
 
 /* piece.c */
 bool kit_rma_pieces_move(struct kit_rma_transfer *transfer);
-void kit_rma_pieces_leave(struct kit_rma_transfer *transfer);
+void kit_rma_pieces_quiesce(struct kit_rma_transfer *transfer);
 bool kit_rma_room_activate(struct kit_rma *rma);
 bool kit_rma_tags_take(struct kit_rma_transfer *transfer, const struct rma_record *record,
                        const uint32_t *tags);
 
 /* inline.c */
-uint32_t kit_rma_inline_most(const struct kit_rma *rma, void *peer, uint32_t piece_size);
-uint64_t kit_rma_inline_first(const struct kit_rma_transfer *transfer);
+uint32_t kit_rma_inline_size_max(const struct kit_rma *rma, void *peer, uint32_t piece_size);
+uint64_t kit_rma_inline_first_grant(const struct kit_rma_transfer *transfer);
 bool kit_rma_inline_move(struct kit_rma_transfer *transfer);
 uint32_t kit_rma_inline_size(const struct kit_rma_transfer *transfer, uint64_t number);
 uint64_t kit_rma_inline_offset(const struct kit_rma_transfer *transfer, uint64_t number);
@@ -277,7 +277,7 @@ bool kit_rma_inline_take(struct kit_rma_transfer *transfer, const struct rma_in 
 
 /* mover.c */
 bool kit_rma_move_run(struct kit_rma_transfer *transfer);
-void kit_rma_move_leave(struct kit_rma_transfer *transfer);
+void kit_rma_move_quiesce(struct kit_rma_transfer *transfer);
 
 /* target.c */
 int32_t kit_rma_target_start(struct kit_rma *rma, void *peer, const struct rma_in *in);

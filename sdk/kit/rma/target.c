@@ -115,12 +115,12 @@ static int32_t target_begin(struct kit_rma_transfer *transfer, const struct rma_
     if (in->mover == KIT_RMA_PIECES && record->tag_count != 0) {
         is_right = kit_rma_tags_take(transfer, record, in->tags);
     } else if (in->mover == KIT_RMA_INLINE && transfer->is_put) {
-        transfer->granted = kit_rma_inline_first(transfer);
+        transfer->granted = kit_rma_inline_first_grant(transfer);
         is_right = kit_rma_inline_take(transfer, in);
     } else if (in->mover == KIT_RMA_INLINE) {
         kit_rma_transfer_set_mover(
             transfer, in->mover,
-            kit_rma_inline_most(transfer->rma, transfer->peer, record->piece_size));
+            kit_rma_inline_size_max(transfer->rma, transfer->peer, record->piece_size));
         is_right = kit_rma_inline_grant(transfer, record->number);
     } else if (kit_rma_is_remote(in->mover)) {
         memcpy(transfer->note, in->payload, in->payload_size);

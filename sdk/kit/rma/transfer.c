@@ -62,7 +62,8 @@ void kit_rma_transfer_plan(struct kit_rma_transfer *transfer)
     if (mover == KIT_RMA_INLINE)
         piece_size = transfer->is_eager ? (uint32_t) request->length : rma->config.inline_size;
     if (mover == KIT_RMA_INLINE && transfer->is_put && !transfer->is_eager)
-        piece_size = kit_rma_inline_most(rma, transfer->peer, piece_size); /* get: at the target */
+        piece_size =
+            kit_rma_inline_size_max(rma, transfer->peer, piece_size); /* get: at the target */
     kit_rma_transfer_set_mover(transfer, mover, piece_size);
     rma->counters.moved[mover]++;
     transfer->pending = RMA_PENDING(RMA_REQUEST);
@@ -76,7 +77,7 @@ void kit_rma_transfer_plan(struct kit_rma_transfer *transfer)
         transfer->note_size = sizeof(attach);
         transfer->has_note = true;
     } else if (mover == KIT_RMA_INLINE) { /* a put's first record is the REQUEST */
-        transfer->granted = kit_rma_inline_first(transfer);
+        transfer->granted = kit_rma_inline_first_grant(transfer);
     }
 }
 

@@ -7,7 +7,6 @@
 
 #include "session_state.h"
 
-#include <endian.h>
 #include <stddef.h>
 #include <string.h>
 

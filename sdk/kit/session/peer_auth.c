@@ -6,6 +6,10 @@
 #define OFFER_TICKS 100u  /* lifetime of an offer */
 #define CONFIRM_MAX 3072u /* most bytes of a peer's first sealed frame, which has no messages */
 
+static bool has_pending(const struct kit_peer_auth *auth);
+static enum kit_seal_result offers_open(struct kit_peer *peer, uint32_t sequence, uint8_t *data,
+                                        uint64_t clear, uint64_t size);
+
 /* Without a key peer->auth stays NULL. Returns false without memory. */
 bool kit_peer_auth_make(struct kit_peer *peer)
 {
@@ -33,15 +37,6 @@ void kit_peer_auth_reset(struct kit_peer *peer)
         kit_offer_refuse(kit_container(peer->auth->offers.next, struct kit_offer, peer_link));
     kit_auth_wipe(peer->auth, sizeof(*peer->auth));
     kit_list_init(&peer->auth->offers);
-}
-
-/* True if an offer has not been answered. */
-static bool has_pending(const struct kit_peer_auth *auth)
-{
-    for (struct kit_link *link = auth->offers.next; link != &auth->offers; link = link->next)
-        if (kit_container(link, struct kit_offer, peer_link)->is_pending)
-            return true;
-    return false;
 }
 
 void kit_offer_free(struct kit_offer *offer)
@@ -121,6 +116,39 @@ void kit_exchange_close(struct kit_peer *peer)
     auth->has_exchange = false;
 }
 
+enum kit_seal_result kit_peer_seal_open(struct kit_peer *peer, uint32_t sequence, uint8_t *data,
+                                        uint64_t clear, uint64_t size, bool *is_new_p)
+{
+    struct kit_peer_auth *auth = peer->auth;
+    enum kit_seal_result result = KIT_SEAL_NONE;
+
+    *is_new_p = false;
+    if (auth == NULL)
+        return KIT_SEAL_NONE;
+    if (kit_likely(auth->is_sealed))
+        result = kit_seal_open(&auth->seal, sequence, data, clear, size,
+                               !auth->has_old && kit_list_empty(&auth->offers));
+    if (kit_likely(result != KIT_SEAL_NONE))
+        return result;
+    if (auth->has_old)
+        result = kit_seal_open(&auth->old, sequence, data, clear, size, false);
+    auth->is_by_old = result == KIT_SEAL_NEXT;
+    if (result == KIT_SEAL_NONE && sequence == 1 && size <= CONFIRM_MAX) {
+        result = offers_open(peer, sequence, data, clear, size);
+        *is_new_p = result == KIT_SEAL_NEXT;
+    }
+    return result;
+}
+
+/* True if an offer has not been answered. */
+static bool has_pending(const struct kit_peer_auth *auth)
+{
+    for (struct kit_link *link = auth->offers.next; link != &auth->offers; link = link->next)
+        if (kit_container(link, struct kit_offer, peer_link)->is_pending)
+            return true;
+    return false;
+}
+
 /*
  * Tries the seals of all offers, under each of our keys. The caller admits only small frames that
  * may be a peer's first one, because anybody who sees the token can send a frame that fits no seal.
@@ -145,28 +173,4 @@ static enum kit_seal_result offers_open(struct kit_peer *peer, uint32_t sequence
         }
     }
     return KIT_SEAL_NONE;
-}
-
-enum kit_seal_result kit_peer_seal_open(struct kit_peer *peer, uint32_t sequence, uint8_t *data,
-                                        uint64_t clear, uint64_t size, bool *is_new_p)
-{
-    struct kit_peer_auth *auth = peer->auth;
-    enum kit_seal_result result = KIT_SEAL_NONE;
-
-    *is_new_p = false;
-    if (auth == NULL)
-        return KIT_SEAL_NONE;
-    if (kit_likely(auth->is_sealed))
-        result = kit_seal_open(&auth->seal, sequence, data, clear, size,
-                               !auth->has_old && kit_list_empty(&auth->offers));
-    if (kit_likely(result != KIT_SEAL_NONE))
-        return result;
-    if (auth->has_old)
-        result = kit_seal_open(&auth->old, sequence, data, clear, size, false);
-    auth->is_by_old = result == KIT_SEAL_NEXT;
-    if (result == KIT_SEAL_NONE && sequence == 1 && size <= CONFIRM_MAX) {
-        result = offers_open(peer, sequence, data, clear, size);
-        *is_new_p = result == KIT_SEAL_NEXT;
-    }
-    return result;
 }
