@@ -72,9 +72,9 @@ enum kit_seal_result {
 };
 
 /*
- * Returns the secret of a text, with a reference that kit_auth_secret_close() drops; NULL without a
- * text or for an empty one. Takes a tenth of a second and 64 MiB (Argon2id) unless a class of the
- * process has that text already. Any thread.
+ * Returns the secret of a text, valid until kit_auth_secret_close() drops the reference to it; NULL
+ * without a text or for an empty one. Takes a tenth of a second and 64 MiB (Argon2id) unless a
+ * class of the process has that text already. Any thread.
  *
  * NA_PLUGIN_SUCCESS, NA_PLUGIN_NOMEM, or NA_PLUGIN_IO_ERROR if libsodium cannot be initialized.
  */
@@ -104,7 +104,7 @@ void kit_auth_digest(uint8_t digest[KIT_AUTH_KEY], const void *first, uint64_t f
 void kit_auth_code(uint8_t code[KIT_AUTH_CODE], const void *key, uint64_t key_size,
                    const void *message, uint64_t size);
 
-/* Compares two codes in constant time. */
+/* True if the two codes are equal; takes constant time. */
 bool kit_auth_code_is_equal(const uint8_t a[KIT_AUTH_CODE], const uint8_t b[KIT_AUTH_CODE]);
 
 /* Overwrites memory that held a secret; the compiler does not optimize that away. */

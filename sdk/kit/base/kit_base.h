@@ -51,7 +51,7 @@ int32_t kit_host_set(const struct na_host *host, const char **reason_p);
 #define KIT_LOG(level, plugin, ...) \
     na_plugin_log(kit_host, level, plugin, __func__, __LINE__, __VA_ARGS__)
 
-/* Returns the name of a status for the log, as "NA_HOSTUNREACH". Static, never NULL. Since 1.1. */
+/* Returns the constant name of a status for the log, as "NA_HOSTUNREACH"; not NULL. Since 1.1. */
 const char *kit_status_name(int32_t status);
 
 /*
@@ -106,13 +106,13 @@ static inline bool kit_list_empty(const struct kit_link *list)
     return list->next == list;
 }
 
-/* Returns the first element, or NULL. */
+/* Returns the first element, which stays in the list, or NULL. */
 static inline struct kit_link *kit_list_first(const struct kit_link *list)
 {
     return list->next != list ? list->next : NULL;
 }
 
-/* Returns the next element, or NULL. */
+/* Returns the next element, which stays in the list, or NULL. */
 static inline struct kit_link *kit_list_next(const struct kit_link *list,
                                              const struct kit_link *link)
 {
@@ -128,11 +128,13 @@ static inline void kit_list_insert_after(struct kit_link *place, struct kit_link
     place->next = link;
 }
 
+/* Inserts an element at the end. */
 static inline void kit_list_append(struct kit_link *list, struct kit_link *link)
 {
     kit_list_insert_after(list->prev, link);
 }
 
+/* Inserts an element at the front. */
 static inline void kit_list_prepend(struct kit_link *list, struct kit_link *link)
 {
     kit_list_insert_after(list, link);
@@ -202,7 +204,8 @@ struct kit_table {
 int32_t kit_table_add(struct kit_table *table, void *object, uint64_t *id_p);
 
 /*
- * Returns the object of that id, or NULL. The id may come from the wire. Since 1.1.
+ * Returns the object of that id, which stays in the table, or NULL. The id may come from the wire.
+ * Since 1.1.
  */
 void *kit_table_find(const struct kit_table *table, uint64_t id);
 
@@ -236,11 +239,12 @@ struct kit_keys {
 int32_t kit_key_draw(struct kit_key *key);
 
 /*
- * The same out of a stock, which is refilled when it is empty. A zero-filled stock is empty.
+ * Takes a key from a stock, which is refilled when it is empty; returns as kit_key_draw(). A
+ * zero-filled stock is empty.
  */
 int32_t kit_key_take(struct kit_keys *keys, struct kit_key *key);
 
-/* Compares two keys in constant time. */
+/* True if the two keys are equal; takes constant time. */
 static inline bool kit_key_is_equal(const struct kit_key *a, const struct kit_key *b)
 {
     return ((a->word[0] ^ b->word[0]) | (a->word[1] ^ b->word[1])) == 0;

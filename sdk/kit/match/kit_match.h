@@ -142,8 +142,8 @@ static inline void kit_match_remove(struct kit_match *match, struct kit_recv *re
 }
 
 /*
- * Returns the place in the buffer of a multi-receive for the next message; it has room for
- * max_message bytes.
+ * Returns the place for the next message in the buffer of a multi-receive, which is the core's; it
+ * has room for max_message bytes.
  */
 static inline uint8_t *kit_match_place(const struct kit_recv *recv)
 {
@@ -180,7 +180,7 @@ static inline bool kit_match_is_pending(const struct kit_match *match)
     return match->first != NULL && !kit_list_empty(&match->receives);
 }
 
-/* Returns the posted receive of this operation, or NULL. `op` is only compared; searches all. */
+/* Returns the receive of this operation, which stays posted, or NULL. `op` is only compared. */
 struct kit_recv *kit_match_find(struct kit_match *match, const void *op);
 
 /*
@@ -205,7 +205,7 @@ void kit_match_take_if(struct kit_match *match, bool (*matches)(struct kit_recv 
 /* Doubles the buckets, if there is memory. Called by kit_match_post_expected(). */
 void kit_match_grow(struct kit_match *match);
 
-/* Returns the bucket of expected receives with that source and tag. */
+/* Returns the bucket of expected receives with that source and tag; valid until it grows. */
 static inline struct kit_link *kit_match_bucket(const struct kit_match *match, const void *source,
                                                 uint32_t source_id, uint32_t tag)
 {

@@ -250,9 +250,9 @@ int32_t kit_msg_control_send(struct kit_endpoint *endpoint, struct kit_peer *pee
                              const void *data, uint64_t size);
 
 /*
- * kit_msg_control_data() is kit_msg_control_send() for a record in two parts of up to
- * kit_msg_control_most() bytes together. An endpoint that encrypts sends bulk data in records,
- * which may be as large as a frame, up to KIT_CONTROL_LARGE.
+ * The same for a record in two parts (kit_msg_control_data() returns as kit_msg_control_send()) of
+ * up to kit_msg_control_most() bytes together. An endpoint that encrypts sends bulk data in
+ * records, which may be as large as a frame, up to KIT_CONTROL_LARGE.
  */
 #define KIT_CONTROL_LARGE 16512u
 uint32_t kit_msg_control_most(const struct kit_endpoint *endpoint);
@@ -264,9 +264,9 @@ int32_t kit_msg_control_data(struct kit_endpoint *endpoint, struct kit_peer *pee
  */
 
 /*
- * Returns the peer of a canonical name, made if it is new, with a reference that addr_free drops.
- * `raw` may be NULL. If the peer is known the next frame to it begins with a HELLO, so that a
- * restarted process is recognized.
+ * Returns the peer of a canonical name, made if it is new, with a reference: it is valid until
+ * addr_free. `raw` may be NULL. If the peer is known the next frame to it begins with a HELLO, so
+ * that a restarted process is recognized.
  *
  * NA_PLUGIN_SUCCESS, NA_PLUGIN_INVALID_ARG for a name that is empty or too long (logged), or
  * NA_PLUGIN_NOMEM.
@@ -323,7 +323,7 @@ void kit_msg_peer_hold(void *owner, void *peer);
 void kit_msg_peer_release(void *owner, void *peer);
 
 /* ------------------------------------------------------------------------------------------------
- * For the plugin's table, as specified in na_plugin.h
+ * For the plugin's table, as na_plugin.h specifies
  */
 
 uint32_t kit_msg_op_size(void);
@@ -385,7 +385,7 @@ int32_t kit_msg_cancel_trusted(struct na_plugin_context *context, void *op);
 /*
  * Returns na.multi_recv/1, na.addr_serialize/1 (name, raw and incarnation, all checked),
  * na.counters/1 (refused_key, malformed, stale, other_name, refused_memory) or na.peer_events/1,
- * which are static, or NULL. kit_remote_get_extension() has these, too.
+ * which are constants, or NULL. kit_remote_get_extension() has these, too.
  */
 const void *kit_msg_get_extension(const char *id);
 

@@ -99,8 +99,8 @@ int32_t kit_region_register(struct kit_regions *regions, struct kit_region *regi
 void kit_region_deregister(struct kit_regions *regions, struct kit_region *region);
 
 /*
- * Finds the region of a peer's request, no part of which is trusted. `access` is the requested
- * access, NA_PLUGIN_MEM_*; `offset` and `length` are in bytes.
+ * Finds the region of a peer's request, no part of which is trusted; the region stays in the table.
+ * `access` is the requested access, NA_PLUGIN_MEM_*; `offset` and `length` are in bytes.
  *
  * NA_PLUGIN_SUCCESS; NA_PLUGIN_PERMISSION if there is no such region, the key is wrong, or the
  * region does not allow the access; NA_PLUGIN_OVERFLOW if the range exceeds the region.

@@ -97,7 +97,7 @@ void kit_remote_fail_peers(struct kit_endpoint *endpoint, const struct kit_regio
                            void (*abort)(struct kit_endpoint *endpoint, struct kit_peer *peer));
 
 /*
- * For the plugin's table, as specified in na_plugin.h, if handles are plain regions that the fabric
+ * For the plugin's table, as na_plugin.h specifies, if handles are plain regions that the fabric
  * need not know. They take the lock. Deregistration polls the fabric for up to five seconds while
  * it accesses the memory, and logs an error if it still does after that.
  */
@@ -115,7 +115,7 @@ int32_t kit_remote_mem_deserialize(struct na_plugin_class *na_class, const void 
 
 /*
  * For the plugin's table: returns na.mem_grant/1, for handles that begin with struct kit_region, or
- * the extensions of kit_msg_get_extension(), which are static, or NULL.
+ * the extensions of kit_msg_get_extension(), which are constants, or NULL.
  */
 const void *kit_remote_get_extension(const char *id);
 

@@ -329,14 +329,15 @@ int32_t kit_rma_mem_register(struct kit_rma *rma, struct kit_region *memory, uin
 bool kit_rma_mem_deregister(struct kit_rma *rma, struct kit_region *memory);
 
 /*
- * As kit_rma_mem_deregister(), for a region that kit_region_deregister() has removed from the
- * owner's table.
+ * Returns as kit_rma_mem_deregister(), for a region that kit_region_deregister() has removed from
+ * the owner's table.
  */
 bool kit_rma_region_leave(struct kit_rma *rma, const struct kit_region *region);
 
 /*
- * Returns a peer whose transfer still accesses the region while kit_rma_region_leave() is false, or
- * NULL. The owner may abort the connection to that peer and call kit_rma_peer_failed() to end it.
+ * While kit_rma_region_leave() is false: returns a peer, valid as long as its transfer, whose
+ * transfer still accesses the region, or NULL. The owner may abort the connection to that peer and
+ * call kit_rma_peer_failed() to end the transfer.
  */
 void *kit_rma_region_peer(const struct kit_rma *rma, const struct kit_region *region);
 
@@ -450,6 +451,7 @@ struct kit_rma_counters {
     uint64_t moved[KIT_RMA_MOVERS]; /* transfers of ours started, by mover */
 };
 
+/* Copies the counters. */
 void kit_rma_counters_get(const struct kit_rma *rma, struct kit_rma_counters *counters);
 
 #ifdef __cplusplus

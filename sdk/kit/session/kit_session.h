@@ -338,12 +338,13 @@ void kit_session_watch_all(struct kit_session *session, bool is_watching);
 int32_t kit_peer_make(struct kit_session *session, const char *name, struct kit_peer **peer_p);
 
 /*
- * Return a peer without adding a reference, or NULL. The arguments may come from the wire.
+ * Return the session's peer, without adding a reference, or NULL. The arguments may come from the
+ * wire.
  */
 struct kit_peer *kit_peer_by_name(struct kit_session *session, const char *name);
 struct kit_peer *kit_peer_by_incarnation(struct kit_session *session, uint64_t incarnation);
 
-/* The same by the token that a frame carries. */
+/* Returns the session's peer by the token that a frame carries, or NULL. */
 static inline struct kit_peer *kit_peer_by_token(struct kit_session *session, uint64_t token)
 {
     const uint32_t index = (uint32_t) token;
@@ -525,7 +526,7 @@ void kit_offer_keep(struct kit_peer *peer, const struct kit_hello *hello, const 
 
 /*
  * Writes the HELLO_ACK, kit_hello_size() bytes, to the oldest pending offer of the peer, and
- * returns that offer, which the peer owns.
+ * returns that offer, which belongs to the peer.
  */
 const struct kit_offer *kit_offer_answer(struct kit_peer *peer, uint8_t *place);
 
@@ -586,8 +587,8 @@ void kit_peer_auth_reset(struct kit_peer *peer);
 bool kit_name_is_good(const uint8_t *name, uint32_t size);
 
 /*
- * As kit_auth_secret_get(), with a log message in the name of `plugin` if it fails. *secret_p is
- * released by kit_auth_secret_close().
+ * Returns as kit_auth_secret_get(), with a log message in the name of `plugin` if it fails.
+ * *secret_p is valid until kit_auth_secret_close().
  */
 int32_t kit_auth_secret_open(const char *plugin, const char *text,
                              struct kit_auth_secret **secret_p);
