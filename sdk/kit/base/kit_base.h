@@ -43,7 +43,7 @@ extern const struct na_host *kit_host;
  * function of the kit. Since 1.1.
  *
  * NA_PLUGIN_SUCCESS, or NA_PLUGIN_OPNOTSUPPORTED if the table has another major version of the ABI
- * or is too short; *reason_p is then a static text.
+ * or is too short; *reason_p is then a text that lives as long as the plugin.
  */
 int32_t kit_host_set(const struct na_host *host, const char **reason_p);
 
