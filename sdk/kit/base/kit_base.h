@@ -51,6 +51,15 @@ int32_t kit_host_set(const struct na_host *host, const char **reason_p);
 #define KIT_LOG(level, plugin, ...) \
     na_plugin_log(kit_host, level, plugin, __func__, __LINE__, __VA_ARGS__)
 
+/*
+ * Counts an event that peers can cause, and returns the level of its message: a warning for the
+ * first one, debug for the others. The caller's lock guards the counter.
+ */
+static inline uint32_t kit_log_level_first(uint64_t *count)
+{
+    return (*count)++ == 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
+}
+
 /* Returns the constant name of a status for the log, as "NA_HOSTUNREACH"; not NULL. Since 1.1. */
 const char *kit_status_name(int32_t status);
 
@@ -154,7 +163,7 @@ static inline void kit_list_remove(struct kit_link *link)
     kit_list_init(link);
 }
 
-/* Makes it the only element of a list that is empty. */
+/* Makes an element the only one of an empty list, whose head need not be initialized. */
 static inline void kit_list_start(struct kit_link *list, struct kit_link *link)
 {
     link->next = list;

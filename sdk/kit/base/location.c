@@ -8,7 +8,6 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +37,7 @@ static int32_t location_choose(const struct location_choice *choice,
 static int location_rank(const struct ifaddrs *entry, const struct location_choice *choice);
 static bool location_in_subnet(const struct sockaddr *address,
                                const struct location_subnet *subnet);
-static int32_t location_explain_choice(const struct location_choice *choice, bool found,
-                                       char *reason);
+static int32_t location_explain_choice(const struct location_choice *choice, char *reason);
 static int32_t location_resolve_own(const struct kit_location *location, int family,
                                     struct sockaddr_storage *address, char *reason);
 static bool location_is_of_other_family(const char *host, int family);
@@ -319,7 +317,7 @@ static int32_t location_choose(const struct location_choice *choice,
         memcpy(address, best->ifa_addr,
                best->ifa_addr->sa_family == AF_INET ? sizeof(struct sockaddr_in)
                                                     : sizeof(struct sockaddr_in6));
-    ret = location_explain_choice(choice, best != NULL, reason);
+    ret = best != NULL ? NA_PLUGIN_SUCCESS : location_explain_choice(choice, reason);
     freeifaddrs(list);
     return ret;
 }
@@ -369,15 +367,13 @@ static bool location_in_subnet(const struct sockaddr *address, const struct loca
     return true;
 }
 
-static int32_t location_explain_choice(const struct location_choice *choice, bool found,
-                                       char *reason)
+/* Writes why no address meets the conditions, and returns the status. */
+static int32_t location_explain_choice(const struct location_choice *choice, char *reason)
 {
     const char *kind = choice->family == AF_INET    ? "IPv4 "
                        : choice->family == AF_INET6 ? "IPv6 "
                                                     : "";
 
-    if (found)
-        return NA_PLUGIN_SUCCESS;
     if (choice->interface != NULL)
         (void) snprintf(reason, KIT_LOCATION_REASON_MAX,
                         "interface '%.40s' is down or has no %saddress%s", choice->interface, kind,

@@ -36,7 +36,7 @@ struct kit_parted {
     /* the bytes of the message follow: kit_parted_data() */
 };
 
-/* The memory for such messages. */
+/* The memory for messages that are being reassembled. */
 struct kit_parts {
     uint64_t longest;   /* bytes of the longest message; a longer one is refused */
     uint64_t bytes_max; /* of all messages that are being reassembled */

@@ -181,7 +181,7 @@ static bool deferred_deliver(struct kit_match *match, struct kit_recv *recv, uin
     struct kit_deferred *deferred = match->first;
 
     if (recv->kind == KIT_RECV_MULTI) {
-        if (deferred->size > match->max_message) { /* there may be no room for it */
+        if (deferred->size > match->max_message) { /* recv may have no room for it */
             match->source_release(deferred->source);
             match->dropped++;
             deferred_discard(match);

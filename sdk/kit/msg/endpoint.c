@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #define MSG_MESSAGE_DEFAULT UINT64_C(4096)
-#define MSG_MESSAGE_MIN     UINT64_C(256) /* what na_plugin.h promises */
+#define MSG_MESSAGE_MIN     UINT64_C(256) /* the minimum of na_plugin.h */
 
 static int32_t config_check(const struct kit_endpoint_config *config);
 static int32_t state_make(struct kit_endpoint *endpoint, const struct kit_endpoint_config *config);
@@ -93,9 +93,9 @@ bool kit_endpoint_has_grants(const struct kit_endpoint *endpoint)
 
 void kit_msg_memory_refused(struct kit_endpoint *endpoint, const struct kit_peer *peer)
 {
-    const bool is_first = endpoint->state->session.refused_memory++ == 0;
+    const uint32_t level = kit_log_level_first(&endpoint->state->session.refused_memory);
 
-    MSG_LOG(endpoint, is_first ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG,
+    MSG_LOG(endpoint, level,
             "refused %s: it asks for memory that was not handed to it in this session "
             "(mem_per_session); others are counted, and at level debug",
             peer->name);
@@ -113,8 +113,7 @@ bool kit_endpoint_is_active(const struct kit_endpoint *endpoint)
 
 void kit_msg_refused(struct kit_endpoint *endpoint, const char *name, const char *why)
 {
-    const uint32_t level =
-        kit_session_refuse(&endpoint->state->session) ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
+    const uint32_t level = kit_log_level_first(&endpoint->state->session.refused);
 
     MSG_LOG(endpoint, level, "refused %s: %s; further ones are counted, and logged as debug", name,
             why);

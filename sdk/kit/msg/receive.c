@@ -278,7 +278,7 @@ struct msg_peer *kit_msg_hello_peer(struct msg_endpoint *state, const void *path
 void kit_msg_header_bad(struct msg_endpoint *state, const struct wire_header *header, uint64_t size)
 {
     const bool is_ours = le16toh(header->magic) == WIRE_MAGIC;
-    const uint32_t level = state->session.bad++ == 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
+    const uint32_t level = kit_log_level_first(&state->session.bad);
 
     if (is_ours && header->version != WIRE_VERSION)
         MSG_LOG(state->endpoint, level,
@@ -294,7 +294,7 @@ void kit_msg_header_bad(struct msg_endpoint *state, const struct wire_header *he
 
 void kit_msg_frame_bad(struct msg_endpoint *state, const char *what, uint64_t value)
 {
-    uint32_t level = state->session.bad++ == 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
+    const uint32_t level = kit_log_level_first(&state->session.bad);
 
     MSG_LOG(state->endpoint, level, "dropped %s (%llu); further ones are logged as debug", what,
             (unsigned long long) value);

@@ -171,8 +171,7 @@ static bool sealed_hello_take(const struct sealed *frame, const void *path, uint
 
 static void sealed_refused(struct msg_endpoint *state, const char *what, const char *name)
 {
-    const uint32_t level =
-        kit_session_refuse(&state->session) ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
+    const uint32_t level = kit_log_level_first(&state->session.refused);
 
     MSG_LOG(state->endpoint, level,
             "refused %s, in the name of %s; further ones are counted, and logged as debug", what,

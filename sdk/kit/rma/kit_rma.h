@@ -120,7 +120,7 @@ struct kit_rma_move {
     const void *note;
     uint32_t note_size;
     uint32_t is_put;
-    uint32_t is_ordered; /* set by the owner: records to the peer arrive behind the data */
+    uint32_t is_ordered; /* set by the owner: later records to the peer arrive after the data */
     void *priv;
 };
 

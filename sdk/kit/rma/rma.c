@@ -170,7 +170,8 @@ void kit_rma_peer_failed(struct kit_rma *rma, void *peer, int32_t status)
             struct kit_rma_transfer *transfer = kit_container(node, struct kit_rma_transfer, node);
 
             node = node->next;
-            if ((peer != NULL && transfer->peer != peer) || (transfer->is_aborted && i == 2))
+            if ((peer != NULL && transfer->peer != peer) ||
+                (transfer->is_aborted && lists[i] == &rma->closing))
                 continue;
             kit_rma_transfer_abort(transfer);
             kit_rma_transfer_end(transfer, status, false);

@@ -256,7 +256,7 @@ void kit_rma_transfer_put(struct kit_rma_transfer *transfer);
 void kit_rma_target_add(struct kit_rma_transfer *transfer);
 struct kit_rma_transfer *kit_rma_transfer_find(struct kit_rma *rma, const void *peer, uint64_t id,
                                                bool is_origin);
-void kit_rma_transfer_end(struct kit_rma_transfer *transfer, int32_t status, bool is_told);
+void kit_rma_transfer_end(struct kit_rma_transfer *transfer, int32_t status, bool tell_peer);
 void kit_rma_transfer_abort(struct kit_rma_transfer *transfer);
 
 /* piece.c */

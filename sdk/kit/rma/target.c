@@ -21,7 +21,7 @@ int32_t kit_rma_target_start(struct kit_rma *rma, void *peer, const struct rma_i
     struct kit_region *region = NULL;
     int32_t ret = target_check(rma, peer, in, &region);
     struct kit_rma_transfer *transfer = NULL;
-    bool is_first;
+    uint32_t level;
 
     if (rma->target_count + rma->closing_count < RMA_TARGET_MAX)
         transfer = kit_rma_transfer_get(rma, peer, ret == NA_PLUGIN_SUCCESS ? record->length : 1);
@@ -39,8 +39,8 @@ int32_t kit_rma_target_start(struct kit_rma *rma, void *peer, const struct rma_i
         kit_rma_activate(transfer);
         return ret;
     }
-    is_first = rma->counters.refused++ == 0;
-    RMA_LOG(rma, is_first ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG,
+    level = kit_log_level_first(&rma->counters.refused);
+    RMA_LOG(rma, level,
             "refused to let a peer %s %llu bytes at %llu of region %llx: %s; others are at level "
             "debug",
             is_put ? "write" : "read", (unsigned long long) record->length,

@@ -141,9 +141,9 @@ struct kit_rma_transfer *kit_rma_transfer_find(struct kit_rma *rma, const void *
 
 /*
  * Ends a transfer early; one that has ended already stops to wait for pieces if it is aborted.
- * `is_told`: the other side is to be told by STOP or CANCEL.
+ * `tell_peer`: the other side is to be told by STOP or CANCEL.
  */
-void kit_rma_transfer_end(struct kit_rma_transfer *transfer, int32_t status, bool is_told)
+void kit_rma_transfer_end(struct kit_rma_transfer *transfer, int32_t status, bool tell_peer)
 {
     struct kit_rma *rma = transfer->rma;
     const bool is_known = !transfer->is_origin || transfer->is_known;
@@ -152,7 +152,7 @@ void kit_rma_transfer_end(struct kit_rma_transfer *transfer, int32_t status, boo
         transfer->is_over = true;
         transfer->status = status;
         transfer->pending = 0;
-        if (is_told && is_known && !transfer->is_aborted)
+        if (tell_peer && is_known && !transfer->is_aborted)
             transfer->pending = RMA_PENDING(transfer->is_sender ? RMA_STOP : RMA_CANCEL);
         if (transfer->is_origin)
             rma->origin_count--;

@@ -18,8 +18,7 @@ static struct kit_peer *hello_find(struct kit_session *session, const void *path
                                    const struct kit_hello *hello);
 static bool hello_accept(struct kit_peer *peer, const struct kit_hello *hello);
 static const void *peer_path(const struct kit_peer *peer);
-static void hello_find_alias(struct kit_peer *peer, const void *path,
-                             const struct kit_hello *hello);
+static void hello_find_alias(struct kit_peer *peer, const struct kit_hello *hello);
 
 _Static_assert(sizeof(struct kit_hello_wire) == 64, "layout of the wire");
 
@@ -134,7 +133,7 @@ bool kit_hello_ack_take(struct kit_peer *peer, const struct kit_hello *hello)
         kit_peer_lose_before(peer, epoch > peer->answered ? epoch : peer->answered + 1);
         kit_peer_set_canonical(peer, peer);
     } else {
-        hello_find_alias(peer, peer_path(peer), hello);
+        hello_find_alias(peer, hello);
     }
     if (!hello_accept(peer, hello))
         return false;
@@ -240,7 +239,7 @@ static bool peer_is_at(const struct kit_peer *peer, const void *path)
 
 static void hello_is_forged(struct kit_session *session, const struct kit_hello *hello)
 {
-    uint32_t level = session->bad++ == 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
+    const uint32_t level = kit_log_level_first(&session->bad);
 
     SESSION_LOG(session, level,
                 "dropped a HELLO in the name of %s that is not from there; further ones are "
@@ -308,11 +307,11 @@ static bool hello_accept(struct kit_peer *peer, const struct kit_hello *hello)
 }
 
 /* If the process is known by another name already, that peer is the canonical one. */
-static void hello_find_alias(struct kit_peer *peer, const void *path, const struct kit_hello *hello)
+static void hello_find_alias(struct kit_peer *peer, const struct kit_hello *hello)
 {
     struct kit_peer *alias = kit_peer_by_incarnation(peer->session, hello->wire.incarnation);
 
-    if (alias == NULL || alias->canonical == peer->canonical || !peer_is_at(alias, path))
+    if (alias == NULL || alias->canonical == peer->canonical || !peer_is_at(alias, peer_path(peer)))
         return;
     alias = alias->canonical;
     if (alias == peer || peer->canonical != peer)

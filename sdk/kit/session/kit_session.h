@@ -35,7 +35,7 @@ extern "C" {
 /* Longest canonical name of a peer (the part of its address after "://"), NUL included. */
 #define KIT_NAME_MAX 256
 
-/* Longest raw address that travels in a HELLO. */
+/* Longest raw address in a HELLO. */
 #define KIT_RAW_MAX           1024
 
 #define KIT_SESSION_PEERS_MAX (UINT32_C(1) << 20) /* peers of a session, aliases included */
@@ -228,7 +228,7 @@ struct kit_session {
     struct kit_auth_secret *secret_also; /* NULL: there is no second key */
     bool has_aes;                        /* the machine has AES, and there is a key */
     bool is_marked;                      /* `active` is not empty, or the user set a mark */
-    bool is_shared;                      /* several threads count references */
+    bool is_shared;                      /* several threads may change reference counts */
     bool is_sweep_due;                   /* the next tick checks all peers for unused ones */
     bool is_watching;               /* all ready peers are watched, see kit_session_watch_all() */
     struct kit_link active;         /* peers with an event that the user has not acted on */
@@ -486,12 +486,6 @@ bool kit_hello_take(struct kit_peer *peer, const struct kit_hello *hello);
 
 /* The same for a HELLO_ACK of the peer. False: it is malformed or forged. */
 bool kit_hello_ack_received(struct kit_peer *peer, const void *data, uint32_t size);
-
-/* Counts a refused HELLO or frame. True for the first one, which is logged at a higher level. */
-static inline bool kit_session_refuse(struct kit_session *session)
-{
-    return session->refused++ == 0;
-}
 
 /* ------------------------------------------------------------------------------------------------
  * Endpoints with a key, and refusal of endpoints with another configuration

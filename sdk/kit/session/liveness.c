@@ -80,7 +80,7 @@ bool kit_peer_process(const struct kit_peer *peer, uint32_t *pid_p, uint64_t *in
     return true;
 }
 
-/* A cheap check, which a zombie passes. */
+/* True if the process id does not exist; a cheap check, which does not notice zombies. */
 bool kit_peer_process_gone(const struct kit_peer *peer)
 {
     return peer_is_local(peer) && kill((pid_t) peer->pid, 0) != 0 && errno == ESRCH;

@@ -59,8 +59,7 @@ void kit_hello_refuse(struct kit_peer *peer, const struct kit_hello *hello)
     const uint32_t ours = is_key ? KIT_REFUSAL_KEY : KIT_REFUSAL_CLEAR;
     const uint32_t theirs = is_key ? KIT_REFUSAL_NO_KEY : KIT_REFUSAL_ENCRYPTS;
     const bool is_more = is_key ? is_ours : encrypts;
-    const uint32_t level =
-        kit_session_refuse(peer->session) ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
+    const uint32_t level = kit_log_level_first(&peer->session->refused);
 
     SESSION_LOG(peer->session, level,
                 "refused %s: %s; further ones are counted, and logged as debug", hello->name,
@@ -78,8 +77,7 @@ void kit_refusal_received(struct kit_peer *peer, uint32_t reason)
     if (peer->phase == KIT_PEER_HELLO_SENT) {
         kit_peer_failed(peer, NA_PLUGIN_PERMISSION, refusal_texts[reason]);
     } else if (kit_offer_is_open(peer)) {
-        const uint32_t level =
-            kit_session_refuse(peer->session) ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
+        const uint32_t level = kit_log_level_first(&peer->session->refused);
 
         SESSION_LOG(peer->session, level,
                     "%s turns away: %s; further ones are counted, and logged as debug", peer->name,
@@ -89,8 +87,8 @@ void kit_refusal_received(struct kit_peer *peer, uint32_t reason)
 }
 
 /*
- * The same HELLO again has the same answer: its sender may have taken the one from before. It makes
- * the offer no younger: what proves nothing would stay for ever.
+ * A repeated HELLO is answered with the same share, because its sender may have used the earlier
+ * answer. It does not renew the offer, which would otherwise never expire without a proof.
  */
 void kit_offer_keep(struct kit_peer *peer, const struct kit_hello *hello, const void *data,
                     uint32_t size)
@@ -377,7 +375,7 @@ static void answer_refuse(struct kit_peer *peer, const struct kit_hello *hello)
 
     if (exchange_switch_key(peer))
         return;
-    level = kit_session_refuse(session) ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
+    level = kit_log_level_first(&session->refused);
     SESSION_LOG(session, level, "refused %s: %s; further ones are counted, and logged as debug",
                 hello->name, refusal_texts[KIT_REFUSAL_OTHER_KEY]);
     if (peer->auth->is_sealed)

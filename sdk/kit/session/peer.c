@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define SESSION_SLOTS_FIRST 64u
-#define SESSION_SWEEP       4u /* peers checked for each new one */
+#define SESSION_SWEEP       4u /* slots checked for unused peers when a peer is made */
 
 static int32_t self_make(struct kit_session *session, const struct kit_session_config *config);
 static int32_t slots_grow(struct kit_session *session);

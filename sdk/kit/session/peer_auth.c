@@ -59,8 +59,7 @@ void kit_offer_free(struct kit_offer *offer)
 void kit_offer_refuse(struct kit_offer *offer)
 {
     struct kit_session *session = offer->peer->session;
-    const uint32_t level =
-        kit_session_refuse(session) ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
+    const uint32_t level = kit_log_level_first(&session->refused);
 
     SESSION_LOG(session, level,
                 "%s did not prove that its auth_key is ours; further ones are counted, and logged "
