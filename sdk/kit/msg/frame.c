@@ -177,8 +177,7 @@ void kit_msg_out_end(struct msg_out *out)
     if (kit_unlikely((out->pending & (KIT_PENDING_OFFER | KIT_PENDING_REFUSAL)) != 0)) {
         header.token = htole64(out->reply_token);
         header.incarnation = htole32(out->reply_incarnation);
-        header.sequence =
-            htole32(peer->base.refusal.mask); /* 0, not counted, for a receiver without a key */
+        header.sequence = htole32(peer->base.refusal.mask); /* 0: not counted without a key */
         is_sealed = false;
     }
     out->frame.is_hello = header.flags != 0;

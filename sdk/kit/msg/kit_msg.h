@@ -61,8 +61,8 @@ struct kit_msg_rma {
 
 /* The fabric's functions. All are called with the endpoint's lock held and may not block. */
 struct kit_msg_ops {
-    uint64_t max_frame;  /* bytes of the largest frame, usually at least 1024; longer messages are
-                            sent in parts */
+    uint64_t max_frame;  /* bytes of the largest frame; 1024 suffice unless names are long; longer
+                            messages are sent in parts */
     uint32_t max_sends;  /* frames in flight to one peer; beyond it messages queue, share frames */
     uint32_t peer_size;  /* bytes at kit_peer.priv, zero-filled */
     uint32_t frame_size; /* bytes at kit_frame.priv */

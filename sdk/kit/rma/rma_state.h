@@ -87,8 +87,8 @@ _Static_assert(sizeof(struct rma_record) + 4 * RMA_WINDOW_MAX <= KIT_RMA_CONTROL
 
 /*
  * Address of the bytes in the origin's process, and of a guard word there, which has this value as
- * long as the target may access the bytes. Little-endian. An origin that ends the transfer without
- * waiting for the target, because that is gone, changes the word.
+ * long as the target may access the bytes. Little-endian. An origin that does not wait for the
+ * target, because that is gone or hangs, ends the access by changing the word.
  */
 struct rma_attach {
     uint64_t address;

@@ -44,6 +44,7 @@ static void seal_begin(struct kit_peer *peer, const struct kit_seal *seal, bool 
 static bool is_alias_of(const struct kit_peer *peer, const struct kit_hello *hello);
 static bool is_of_session(const struct kit_peer *peer, const struct kit_hello *hello);
 
+/* The reasons as seen by the receiver of the refusal. */
 static const char *const refusal_texts[] = {
     [KIT_REFUSAL_NO_KEY] = "it asks for a key (auth_key), and we have none",
     [KIT_REFUSAL_KEY] = "we have a key (auth_key), and it has none",
@@ -54,17 +55,17 @@ static const char *const refusal_texts[] = {
 
 void kit_hello_refuse(struct kit_peer *peer, const struct kit_hello *hello)
 {
-    const bool is_ours = peer->session->secret != NULL, encrypts = peer->session->config.encrypts;
-    const bool is_key = is_ours != hello->has_key;
-    const uint32_t ours = is_key ? KIT_REFUSAL_KEY : KIT_REFUSAL_CLEAR;
-    const uint32_t theirs = is_key ? KIT_REFUSAL_NO_KEY : KIT_REFUSAL_ENCRYPTS;
-    const bool is_more = is_key ? is_ours : encrypts;
+    const bool has_key = peer->session->secret != NULL, encrypts = peer->session->config.encrypts;
+    const bool key_differs = has_key != hello->has_key;
+    const bool is_stricter = key_differs ? has_key : encrypts;
+    const uint32_t at_stricter = key_differs ? KIT_REFUSAL_KEY : KIT_REFUSAL_CLEAR;
+    const uint32_t at_laxer = key_differs ? KIT_REFUSAL_NO_KEY : KIT_REFUSAL_ENCRYPTS;
     const uint32_t level = kit_log_level_first(&peer->session->refused);
 
     SESSION_LOG(peer->session, level,
                 "refused %s: %s; further ones are counted, and logged as debug", hello->name,
-                refusal_texts[is_more ? ours : theirs]);
-    refusal_set(peer, hello, is_more ? theirs : ours);
+                refusal_texts[is_stricter ? at_stricter : at_laxer]);
+    refusal_set(peer, hello, is_stricter ? at_laxer : at_stricter);
 }
 
 /* Anybody who saw our HELLO can send a refusal, so it does not affect a peer that is ready. */
