@@ -55,14 +55,14 @@ out:
 int32_t kit_msg_context_stop(struct na_plugin_context *na_context)
 {
     struct msg_context *context = msg_context(na_context);
-    const struct msg_which all = {.context = context, .before_epoch = UINT32_MAX};
+    const struct msg_op_filter all = {.context = context, .before_epoch = UINT32_MAX};
     struct kit_endpoint *endpoint = context->endpoint;
 
     kit_msg_lock(endpoint);
     context->active = false;
     context->stopped = true;
     kit_msg_recv_cancel_all(context);
-    kit_msg_cancel_which(endpoint->state, &all);
+    kit_msg_cancel_matching(endpoint->state, &all);
     kit_msg_dispatch(endpoint);
     kit_msg_rma_detach(context);
     kit_msg_unlock(endpoint);

@@ -43,7 +43,7 @@ int32_t kit_endpoint_open(struct kit_endpoint *endpoint, const struct kit_endpoi
 
 void kit_endpoint_close(struct kit_endpoint *endpoint)
 {
-    const struct msg_which all = {.before_epoch = UINT32_MAX};
+    const struct msg_op_filter all = {.before_epoch = UINT32_MAX};
     struct msg_endpoint *state = endpoint->state;
 
     if (state == NULL)

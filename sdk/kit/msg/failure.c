@@ -51,7 +51,7 @@ void kit_msg_dispatch(struct kit_endpoint *endpoint)
 }
 
 /* Cancels the selected sends, puts and gets. */
-void kit_msg_cancel_which(struct msg_endpoint *state, const struct msg_which *which)
+void kit_msg_cancel_matching(struct msg_endpoint *state, const struct msg_op_filter *filter)
 {
     for (uint32_t i = 0; i < state->session.slot_count; i++) {
         struct msg_peer *peer = msg_peer_at(state, i);
@@ -59,9 +59,9 @@ void kit_msg_cancel_which(struct msg_endpoint *state, const struct msg_which *wh
 
         if (peer == NULL)
             continue;
-        is_found = kit_msg_queue_end(peer, which, NA_PLUGIN_CANCELED);
-        is_found |= kit_msg_rma_end(peer, which, NA_PLUGIN_CANCELED);
-        if (is_found && which->op != NULL)
+        is_found = kit_msg_queue_end(peer, filter, NA_PLUGIN_CANCELED);
+        is_found |= kit_msg_rma_end(peer, filter, NA_PLUGIN_CANCELED);
+        if (is_found && filter->op != NULL)
             return;
     }
 }
@@ -151,13 +151,13 @@ static void peer_act(struct msg_peer *peer)
 static uint64_t peer_end_ops(struct msg_peer *peer, uint32_t before_epoch, int32_t status)
 {
     const uint64_t completed = peer->endpoint->state->completed;
-    const struct msg_which which = {.before_epoch = before_epoch};
+    const struct msg_op_filter filter = {.before_epoch = before_epoch};
 
     kit_msg_parts_drop(peer);
     kit_msg_flow_reset(peer);
-    (void) kit_msg_queue_end(peer, &which, status);
+    (void) kit_msg_queue_end(peer, &filter, status);
     kit_msg_recv_fail(peer, before_epoch, status);
-    (void) kit_msg_rma_end(peer, &which, status);
+    (void) kit_msg_rma_end(peer, &filter, status);
     if (before_epoch == UINT32_MAX)
         kit_peer_reset(&peer->base);
     if (peer->source != peer->base.canonical)

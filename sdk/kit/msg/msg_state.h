@@ -143,17 +143,17 @@ struct msg_context {
 };
 
 /* Selects the operations that end early; all three conditions must hold. */
-struct msg_which {
+struct msg_op_filter {
     const struct msg_op *op;           /* NULL: any; only compared, may be invalid */
     const struct msg_context *context; /* NULL: any */
     uint32_t before_epoch;             /* posted before this epoch; UINT32_MAX: any */
 };
 
-static inline bool msg_op_matches(const struct msg_which *which, const struct msg_op *op)
+static inline bool msg_op_matches(const struct msg_op_filter *filter, const struct msg_op *op)
 {
-    return (which->op == NULL || which->op == op) &&
-           (which->context == NULL || which->context == op->context) &&
-           op->epoch < which->before_epoch;
+    return (filter->op == NULL || filter->op == op) &&
+           (filter->context == NULL || filter->context == op->context) &&
+           op->epoch < filter->before_epoch;
 }
 
 struct msg_peer {
@@ -399,7 +399,7 @@ void kit_msg_peer_flush(struct msg_peer *peer);
 bool kit_msg_out_send(struct msg_peer *peer, struct msg_out *out);
 void kit_msg_out_refused(struct msg_peer *peer, struct msg_out *out, int32_t status);
 void kit_msg_out_unbuild(struct msg_peer *peer);
-bool kit_msg_queue_end(struct msg_peer *peer, const struct msg_which *which, int32_t status);
+bool kit_msg_queue_end(struct msg_peer *peer, const struct msg_op_filter *filter, int32_t status);
 void kit_msg_queue_end_cancelled(struct msg_endpoint *state);
 
 static inline void msg_retry_add(struct msg_peer *peer)
@@ -500,14 +500,14 @@ struct msg_request *kit_msg_request_get(struct msg_endpoint *state);
 void kit_msg_rma_flush(struct msg_peer *peer);
 void kit_msg_rma_drain(struct msg_endpoint *state);
 bool kit_msg_rma_refuse(struct msg_peer *peer, const struct msg_op *op);
-bool kit_msg_rma_end(struct msg_peer *peer, const struct msg_which *which, int32_t status);
+bool kit_msg_rma_end(struct msg_peer *peer, const struct msg_op_filter *filter, int32_t status);
 void kit_msg_rma_detach(struct msg_context *context);
 bool kit_msg_rma_uses(const struct msg_endpoint *state, const struct na_plugin_mem *mem);
 void kit_msg_rma_free_all(struct msg_endpoint *state);
 
 /* failure.c */
 extern const struct na_plugin_peer_events kit_msg_peer_events_extension;
-void kit_msg_cancel_which(struct msg_endpoint *state, const struct msg_which *which);
+void kit_msg_cancel_matching(struct msg_endpoint *state, const struct msg_op_filter *filter);
 struct msg_peer *kit_msg_peer_init(struct kit_endpoint *endpoint, struct kit_peer *peer);
 void kit_msg_peer_fail(struct msg_peer *peer);
 void kit_msg_peer_leave(struct msg_peer *peer);

@@ -351,11 +351,11 @@ static int32_t cancel_op(struct na_plugin_context *na_context, void *op, bool is
 {
     struct msg_context *context = msg_context(na_context);
     struct msg_endpoint *state = context->endpoint->state;
-    const struct msg_which which = {.op = op, .before_epoch = UINT32_MAX};
+    const struct msg_op_filter filter = {.op = op, .before_epoch = UINT32_MAX};
 
     kit_lock_take(&state->lock);
     if (!kit_msg_recv_cancel(context, op, is_trusted))
-        kit_msg_cancel_which(state, &which);
+        kit_msg_cancel_matching(state, &filter);
     if (state->session.is_marked)
         kit_msg_dispatch(context->endpoint);
     if (state->armed_count != 0)

@@ -19,8 +19,8 @@ struct msg_parts {
 
 static int32_t control_queue(struct kit_endpoint *endpoint, struct kit_peer *kit_peer,
                              uint32_t type, struct msg_parts parts, uint32_t most);
-static bool list_end(struct msg_peer *peer, struct kit_link *list, const struct msg_which *which,
-                     int32_t status);
+static bool list_end(struct msg_peer *peer, struct kit_link *list,
+                     const struct msg_op_filter *filter, int32_t status);
 static bool peer_flush_one(struct msg_peer *peer);
 static bool peer_has_work(const struct msg_peer *peer);
 static bool queue_has_work(const struct msg_peer *peer);
@@ -33,7 +33,7 @@ static inline void out_part_sent(struct msg_peer *peer);
 static void op_end(struct msg_endpoint *state, struct msg_op *op, int32_t status);
 static void out_complete_ops(struct msg_endpoint *state, struct msg_out *out, int32_t status);
 static bool out_end_ops(struct msg_endpoint *state, struct msg_out *out,
-                        const struct msg_which *which, int32_t status);
+                        const struct msg_op_filter *filter, int32_t status);
 static void out_end_cancelled(struct msg_endpoint *state, struct msg_out *out);
 
 int32_t kit_msg_control_send(struct kit_endpoint *endpoint, struct kit_peer *kit_peer,
@@ -149,25 +149,25 @@ void kit_msg_out_unbuild(struct msg_peer *peer)
  * Ends the selected sends. True: there was one. A single one in a frame in flight is only marked,
  * and completes with the frame or after a tick.
  */
-bool kit_msg_queue_end(struct msg_peer *peer, const struct msg_which *which, int32_t status)
+bool kit_msg_queue_end(struct msg_peer *peer, const struct msg_op_filter *filter, int32_t status)
 {
     struct msg_endpoint *state = peer->endpoint->state;
     bool is_found = false;
 
-    if (which->op == NULL || peer->part != 0 ||
-        (peer->stalled != NULL && kit_list_contains(&peer->stalled->ops, which->op)))
+    if (filter->op == NULL || peer->part != 0 ||
+        (peer->stalled != NULL && kit_list_contains(&peer->stalled->ops, filter->op)))
         kit_msg_out_unbuild(peer);
-    is_found |= list_end(peer, &peer->queue, which, status);
-    is_found |= list_end(peer, &peer->paused, which, status);
-    if (which->before_epoch != UINT32_MAX)
+    is_found |= list_end(peer, &peer->queue, filter, status);
+    is_found |= list_end(peer, &peer->paused, filter, status);
+    if (filter->before_epoch != UINT32_MAX)
         return is_found; /* frames in flight complete by themselves */
     for (struct kit_link *link = peer->frames.next; link != &peer->frames; link = link->next)
-        is_found |= out_end_ops(state, kit_container(link, struct msg_out, link), which, status);
+        is_found |= out_end_ops(state, kit_container(link, struct msg_out, link), filter, status);
     return is_found;
 }
 
-static bool list_end(struct msg_peer *peer, struct kit_link *list, const struct msg_which *which,
-                     int32_t status)
+static bool list_end(struct msg_peer *peer, struct kit_link *list,
+                     const struct msg_op_filter *filter, int32_t status)
 {
     struct kit_link *next;
     bool is_found = false;
@@ -176,7 +176,7 @@ static bool list_end(struct msg_peer *peer, struct kit_link *list, const struct 
         struct msg_op *op = (struct msg_op *) (void *) link;
 
         next = link->next;
-        if (!msg_op_matches(which, op))
+        if (!msg_op_matches(filter, op))
             continue;
         is_found = true;
         kit_list_remove(link);
@@ -455,7 +455,7 @@ static void out_complete_ops(struct msg_endpoint *state, struct msg_out *out, in
 
 /* Ends operations of a frame in flight. A single one is only marked as cancelled. */
 static bool out_end_ops(struct msg_endpoint *state, struct msg_out *out,
-                        const struct msg_which *which, int32_t status)
+                        const struct msg_op_filter *filter, int32_t status)
 {
     struct kit_link *link, *next;
     bool is_found = false;
@@ -464,12 +464,12 @@ static bool out_end_ops(struct msg_endpoint *state, struct msg_out *out,
         struct msg_op *op = (struct msg_op *) (void *) link;
 
         next = link->next;
-        if (!msg_op_matches(which, op))
+        if (!msg_op_matches(filter, op))
             continue;
         is_found = true;
-        if (which->op != NULL && op->cancelled != 0)
+        if (filter->op != NULL && op->cancelled != 0)
             continue;
-        if (which->op != NULL) {
+        if (filter->op != NULL) {
             op->cancelled = 1;
             state->cancelling++;
             continue;

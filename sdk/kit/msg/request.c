@@ -97,7 +97,7 @@ bool kit_msg_rma_uses(const struct msg_endpoint *state, const struct na_plugin_m
 }
 
 /* Ends the selected requests. Started ones stay until the fabric is done. True: there was one. */
-bool kit_msg_rma_end(struct msg_peer *peer, const struct msg_which *which, int32_t status)
+bool kit_msg_rma_end(struct msg_peer *peer, const struct msg_op_filter *filter, int32_t status)
 {
     struct kit_link *const lists[] = {&peer->rma_queue, &peer->rma_started};
     bool is_found = false;
@@ -109,7 +109,7 @@ bool kit_msg_rma_end(struct msg_peer *peer, const struct msg_which *which, int32
             struct msg_request *request = kit_container(link, struct msg_request, link);
 
             next = link->next;
-            if (request->op == NULL || !msg_op_matches(which, request->op))
+            if (request->op == NULL || !msg_op_matches(filter, request->op))
                 continue;
             is_found = true;
             if (lists[i] == &peer->rma_started) {

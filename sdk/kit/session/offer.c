@@ -27,18 +27,19 @@ static bool offer_fill(struct kit_offer *offer, const struct kit_hello *hello);
 static void exchange_use(struct kit_peer *peer);
 static bool exchange_switch_key(struct kit_peer *peer);
 static bool answer_check(struct kit_peer *peer, const struct kit_hello *hello, const void *data,
-                         uint32_t size, struct kit_auth_keys *keys, uint32_t *which_p);
+                         uint32_t size, struct kit_auth_keys *keys, uint32_t *share_index_p);
 static void answer_take(struct kit_peer *peer, const struct kit_hello *hello,
                         const struct kit_auth_keys *keys);
 static void name_compare(const struct kit_peer *peer, const struct kit_hello *hello);
 static void answer_refuse(struct kit_peer *peer, const struct kit_hello *hello);
-static bool is_crossed(const struct kit_peer *peer, const struct kit_hello *hello, uint32_t which);
+static bool is_crossed(const struct kit_peer *peer, const struct kit_hello *hello,
+                       uint32_t share_index);
 static void digest_make(uint8_t digest[KIT_AUTH_KEY], const void *data, uint32_t size);
 static bool keys_make(const struct kit_peer *peer, uint32_t secret,
                       const uint8_t their_share[KIT_AUTH_SHARE], const void *data, uint32_t size,
                       struct kit_auth_keys *keys);
 static bool is_confirmed(const struct kit_auth_keys *keys, const struct kit_hello *hello,
-                         const void *data, uint32_t size, uint32_t which);
+                         const void *data, uint32_t size, uint32_t share_index);
 static bool both_have_aes(const struct kit_session *session, const struct kit_hello *hello);
 static void seal_begin(struct kit_peer *peer, const struct kit_seal *seal, bool is_alias);
 static bool is_alias_of(const struct kit_peer *peer, const struct kit_hello *hello);
@@ -96,15 +97,15 @@ void kit_offer_keep(struct kit_peer *peer, const struct kit_hello *hello, const 
 {
     struct kit_session *session = peer->session;
     struct kit_offer *offer;
-    uint8_t digest[KIT_AUTH_KEY], said[KIT_AUTH_KEY];
+    uint8_t digest[KIT_AUTH_KEY], description[KIT_AUTH_KEY];
 
     if (is_of_session(peer, hello)) {
         session->refused++;
         SESSION_LOG_DEBUG(session, "a HELLO of %s has not the seal of its session", hello->name);
         return;
     }
-    digest_make(said, data, size);
-    kit_auth_digest(digest, said, sizeof(said), &hello->key, sizeof(hello->key));
+    digest_make(description, data, size);
+    kit_auth_digest(digest, description, sizeof(description), &hello->key, sizeof(hello->key));
     offer = offer_find(peer, digest);
     if (offer == NULL)
         offer = offer_make(peer, hello, data, size);
@@ -182,7 +183,7 @@ bool kit_offer_answered(struct kit_peer *peer, const void *data, uint32_t size)
     struct kit_peer_auth *auth = peer->auth;
     struct kit_auth_keys keys = {0};
     struct kit_hello hello;
-    uint32_t which;
+    uint32_t share_index;
 
     if (!kit_hello_parse(peer->session, data, size, &hello) ||
         kit_hello_is_foreign(peer->session, &hello) || !kit_hello_is_from(peer, &hello) ||
@@ -191,9 +192,9 @@ bool kit_offer_answered(struct kit_peer *peer, const void *data, uint32_t size)
     if (!auth->has_exchange || hello.wire.epoch < peer->answered ||
         hello.wire.epoch < auth->key_epoch || is_of_session(peer, &hello))
         return true; /* a HELLO of the peer was faster, or the HELLO was answered twice */
-    if (!answer_check(peer, &hello, data, size, &keys, &which)) {
+    if (!answer_check(peer, &hello, data, size, &keys, &share_index)) {
         answer_refuse(peer, &hello);
-    } else if (!is_crossed(peer, &hello, which)) {
+    } else if (!is_crossed(peer, &hello, share_index)) {
         answer_take(peer, &hello, &keys);
     }
     kit_auth_wipe(&keys, sizeof(keys));
@@ -316,7 +317,7 @@ static bool exchange_switch_key(struct kit_peer *peer)
  * share that does. Each of its shares counts as a guess.
  */
 static bool answer_check(struct kit_peer *peer, const struct kit_hello *hello, const void *data,
-                         uint32_t size, struct kit_auth_keys *keys, uint32_t *which_p)
+                         uint32_t size, struct kit_auth_keys *keys, uint32_t *share_index_p)
 {
     static const uint8_t none[KIT_AUTH_SHARE];
     struct kit_peer_auth *auth = peer->auth;
@@ -325,7 +326,7 @@ static bool answer_check(struct kit_peer *peer, const struct kit_hello *hello, c
         if (memcmp(hello->key.share[i], none, sizeof(none)) == 0)
             continue;
         exchange_use(peer);
-        *which_p = i;
+        *share_index_p = i;
         if (keys_make(peer, auth->key_index, hello->key.share[i], data, size, keys) &&
             is_confirmed(keys, hello, data, size, i))
             return true;
@@ -390,7 +391,8 @@ static void answer_refuse(struct kit_peer *peer, const struct kit_hello *hello)
  * different keys have crossed, each is answered with another share, and the HELLO with the smaller
  * share counts.
  */
-static bool is_crossed(const struct kit_peer *peer, const struct kit_hello *hello, uint32_t which)
+static bool is_crossed(const struct kit_peer *peer, const struct kit_hello *hello,
+                       uint32_t share_index)
 {
     const struct kit_peer_auth *auth = peer->auth;
 
@@ -398,7 +400,7 @@ static bool is_crossed(const struct kit_peer *peer, const struct kit_hello *hell
         const struct kit_offer *offer = kit_container(link, struct kit_offer, peer_link);
 
         if (offer->incarnation == hello->wire.incarnation && offer->token == hello->wire.token &&
-            memcmp(offer->their_share, hello->key.share[which], KIT_AUTH_SHARE) != 0)
+            memcmp(offer->their_share, hello->key.share[share_index], KIT_AUTH_SHARE) != 0)
             return peer->session->secret_also != NULL &&
                    memcmp(offer->their_share, auth->exchange[auth->key_index].share,
                           KIT_AUTH_SHARE) < 0;
@@ -432,14 +434,14 @@ static bool keys_make(const struct kit_peer *peer, uint32_t secret,
 }
 
 static bool is_confirmed(const struct kit_auth_keys *keys, const struct kit_hello *hello,
-                         const void *data, uint32_t size, uint32_t which)
+                         const void *data, uint32_t size, uint32_t share_index)
 {
     uint8_t code[KIT_AUTH_CODE], buffer[HELLO_MAX];
 
     memcpy(buffer, data, size);
     memset(buffer + CONFIRM_AT, 0, sizeof(hello->key.confirm));
     kit_auth_code(code, keys->confirm_their, KIT_AUTH_KEY, buffer, size);
-    return kit_auth_code_is_equal(code, hello->key.confirm[which]);
+    return kit_auth_code_is_equal(code, hello->key.confirm[share_index]);
 }
 
 /* True if the same process knows us by another name already: it may go on using the old seal. */
