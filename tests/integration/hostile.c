@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The proxy: a thread that takes connections, cuts streams into messages and attacks some. */
+/* The hostile proxy: a thread that accepts connections, splits the streams into messages and
+ * attacks some of them. */
 #define _GNU_SOURCE /* memmem */
 #include "hostile.h"
 
@@ -21,11 +22,11 @@
 /* One direction of a connection. */
 struct flow {
     int from, to;
-    uint32_t number; /* of the process that sends */
+    uint32_t number; /* the number of the process that sends in this direction */
     struct hostile_stream stream;
     uint8_t data[2 * HOSTILE_MESSAGE_MAX];
     size_t size;
-    struct hostile_message *held; /* goes behind the next one */
+    struct hostile_message *held; /* reordered: sent after the next message */
 };
 
 struct hostile_link {
@@ -57,7 +58,7 @@ static bool message_write(int fd, const struct hostile_message *message)
     return write_all(fd, message->data, message->size);
 }
 
-/* Where the process that connects said. */
+/* Connects to the port that the connecting process named to the proxy. */
 static int target_connect(const uint8_t said[HOSTILE_SAID])
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -108,7 +109,7 @@ static void link_end(struct hostile_link *link)
     free(link->flows[1].held);
 }
 
-/* Returns how many there are. */
+/* Ends all connections if that was requested. Returns how many connections were ever accepted. */
 static uint32_t links_cut(struct hostile *hostile)
 {
     pthread_mutex_lock(&hostile->mutex);
@@ -125,7 +126,8 @@ static void *hostile_run(void *arg)
     static struct pollfd polls[2 * HOSTILE_LINKS_MAX + 1];
 
     while (!atomic_load(&hostile->is_over)) {
-        const uint32_t count = links_cut(hostile); /* one that is accepted now was not asked for */
+        /* a connection accepted in this round is polled in the next */
+        const uint32_t count = links_cut(hostile);
 
         for (uint32_t i = 0; i < 2 * count; i++)
             polls[i] = (struct pollfd){.fd = hostile->links[i / 2]->is_over
@@ -148,7 +150,8 @@ static void *hostile_run(void *arg)
     return NULL;
 }
 
-/* Takes what came, and hands on what is whole. False: the connection ended. */
+/* Receives what has arrived and forwards each complete message. Returns false when the connection
+ * ended. */
 static bool flow_read(struct hostile *hostile, struct flow *flow, struct flow *back)
 {
     const ssize_t size =
@@ -203,7 +206,8 @@ static bool flow_pass(struct hostile *hostile, struct flow *flow, struct flow *b
             hostile->last[flow->number][message->kind] = *message;
         is_good = message_write(flow->to, message);
     }
-    /* Behind one of the transport's own nothing would have changed places. */
+    /* A reordered message waits for one with a frame: overtaking the transport's own messages would
+     * not change the order of the frames. */
     if (is_good && held != NULL && message->kind != HOSTILE_OTHER) {
         is_good = message_write(flow->to, held);
         hostile->done++;
@@ -214,7 +218,7 @@ static bool flow_pass(struct hostile *hostile, struct flow *flow, struct flow *b
     return is_good;
 }
 
-/* False: the connection ended. */
+/* Returns false when the connection ended. */
 static bool flow_attack(struct hostile *hostile, struct flow *flow, struct flow *back,
                         struct hostile_message *message)
 {
@@ -242,7 +246,7 @@ static bool flow_attack(struct hostile *hostile, struct flow *flow, struct flow 
         refusal = *message;
         hostile_stream_refuse(&flow->stream, &refusal);
         return message_write(flow->to, &refusal) && message_write(flow->to, message);
-    default: /* it is done when another one has passed */
+    default: /* counted as done once another message has overtaken this one */
         flow->held = malloc(sizeof(*message));
         if (flow->held != NULL)
             *flow->held = *message;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A hostile proxy between two processes. Each of them takes every TCP connection that it makes to
- * the proxy instead, as a router would that belongs to an attacker, whatever the transport connects
- * and to which port. The proxy hands messages on one by one, and does to one of them what it was
- * told to. It has no key.
+ * A hostile proxy between two processes, like a router that an attacker controls. Every TCP
+ * connection that one of the processes makes, whatever the transport and the port, goes to the
+ * proxy instead. The proxy forwards the messages one by one, and attacks one of them as the test
+ * orders. The proxy does not have the key.
  */
 #ifndef TESTS_INTEGRATION_HOSTILE_H
 #define TESTS_INTEGRATION_HOSTILE_H
@@ -16,13 +16,14 @@
 
 #define HOSTILE_MESSAGE_MAX 65536u
 #define HOSTILE_LINKS_MAX   1024u
-#define HOSTILE_SAID        3u /* a process tells the proxy: which port, and its own number */
+/* bytes that a process sends first: the destination port and its own number */
+#define HOSTILE_SAID 3u
 
-/* What a frame of the kit is, as far as somebody without the key can see. */
+/* The kind of a frame of the transport kit, as far as it shows without the key. */
 enum hostile_kind {
     HOSTILE_HELLO,
     HOSTILE_HELLO_ACK,
-    HOSTILE_HELLO_MET, /* within a session */
+    HOSTILE_HELLO_MET, /* within an established session */
     HOSTILE_HELLO_ACK_MET,
     HOSTILE_REQUEST,  /* an unexpected message */
     HOSTILE_RESPONSE, /* an expected message */
@@ -30,36 +31,37 @@ enum hostile_kind {
     HOSTILE_BYE,
     HOSTILE_SEALED,    /* encrypted and small: records, a BYE */
     HOSTILE_PIECE,     /* encrypted and large: bulk data */
-    HOSTILE_CHALLENGE, /* ucx: what the called one says first on the plugin's own socket */
-    HOSTILE_CALL,      /* ucx: the caller's introduction there */
-    HOSTILE_CALLED,    /* ucx: the answer */
+    HOSTILE_CHALLENGE, /* ucx: what the accepting side sends first on the plugin's own socket */
+    HOSTILE_CALL,      /* ucx: the introduction of the connecting side on that socket */
+    HOSTILE_CALLED,    /* ucx: the answer to the introduction */
     HOSTILE_KINDS,
-    HOSTILE_OTHER = HOSTILE_KINDS, /* the transport's own */
+    HOSTILE_OTHER = HOSTILE_KINDS, /* a message of the transport itself */
 };
 
 enum hostile_attack {
     HOSTILE_REPLAY,
-    HOSTILE_SWAP, /* for one of the same kind of the session before */
+    HOSTILE_SWAP, /* replaced by a message of the same kind from the previous session */
     HOSTILE_REFLECT,
     HOSTILE_TRUNCATE,
     HOSTILE_REORDER,
     HOSTILE_EDIT,
     HOSTILE_ATTACKS,
-    HOSTILE_REFUSE = HOSTILE_ATTACKS, /* a refusal goes ahead of it, under its token */
+    HOSTILE_REFUSE = HOSTILE_ATTACKS, /* a forged refusal is sent before the message, with the token
+                                       * of the message */
 };
 
-/* What is to be done to the next message of a kind, of one of the two processes. */
+/* An attack on the next message of one kind that one of the two processes sends. */
 struct hostile_order {
     enum hostile_kind kind;
-    uint32_t from; /* its number: 0 or 1 */
+    uint32_t from; /* number of the sending process: 0 or 1 */
     enum hostile_attack attack;
-    uint32_t place; /* of the byte that is edited, or how much is cut off */
+    uint32_t place; /* index of the byte to edit, or how many bytes to truncate */
 };
 
 struct hostile_message {
     uint8_t data[HOSTILE_MESSAGE_MAX];
     size_t size;
-    size_t at; /* of the frame in it */
+    size_t at; /* offset of the frame in the message */
     size_t frame_size;
     enum hostile_kind kind;
 };
@@ -74,9 +76,9 @@ struct hostile {
     struct hostile_link *links[HOSTILE_LINKS_MAX];
     uint32_t count;
     const char *transport;
-    const char *plaintext; /* counted where it is seen */
+    const char *plaintext; /* `seen` counts the receives that contain this text */
     _Atomic uint32_t seen;
-    pthread_mutex_t mutex; /* guards what follows */
+    pthread_mutex_t mutex; /* guards the members below */
     struct hostile_order order;
     bool is_armed, is_cut;
     uint32_t done; /* messages that were attacked */
@@ -89,22 +91,22 @@ void hostile_close(struct hostile *hostile);
 
 void hostile_arm(struct hostile *hostile, const struct hostile_order *order);
 
-/* Nothing more is done; what was held back goes on. */
+/* Withdraws the order; a message that is held back for reordering is still forwarded. */
 void hostile_disarm(struct hostile *hostile);
 
-/* How many messages were attacked since it was armed. */
+/* Returns how many messages were attacked since hostile_arm(). */
 uint32_t hostile_done(struct hostile *hostile);
 
-/* How many of that kind were handed on, of that process. */
+/* Returns how many messages of a kind from process `from` were forwarded. */
 uint32_t hostile_count(struct hostile *hostile, uint32_t from, enum hostile_kind kind);
 
-/* Every connection ends, as when the proxy goes away; the next ones are taken. */
+/* Closes all connections, as if the proxy had gone away. New connections are accepted. */
 void hostile_cut(struct hostile *hostile);
 
-/* What was seen up to now is of a session that ends. */
+/* Keeps the messages recorded so far as those of the previous session, for HOSTILE_SWAP. */
 void hostile_keep(struct hostile *hostile);
 
-/* In a process: its connections go to the proxy at that port from now on. */
+/* Called in a process under test: from now on its connections go to the proxy at `port`. */
 void hostile_lead(uint16_t port, uint32_t number);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Leads the connections of a process to the proxy: the program's connect() is found before that of
- * the C library, by the libraries of the fabrics as well. The proxy is told where they were to go.
+ * Redirects the connections of a process to the proxy: the program defines connect(), which also
+ * the libraries of the fabrics resolve instead of the C library's. The original port is sent to the
+ * proxy first.
  */
 #define _GNU_SOURCE /* syscall */
 #include "hostile.h"
@@ -37,7 +38,8 @@ static bool is_tcp(int fd, const struct sockaddr *address)
            getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
 }
 
-/* The destination goes ahead; a socket that does not block hears of the connection later. */
+/* Connects to the proxy and sends the destination port first. This blocks; a non-blocking socket
+ * gets EINPROGRESS and finds the established connection when it polls. */
 __attribute__((visibility("default"))) int connect(int fd, const struct sockaddr *address,
                                                    socklen_t size)
 {

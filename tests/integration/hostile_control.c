@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the test does with the processes of hostile_peer.c. */
+/* The test's side of hostile_peer.h: starts the processes of hostile_peer.c and sends them
+ * commands. */
 #include "hostile_peer.h"
 
 #include <stdio.h>

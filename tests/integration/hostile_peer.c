@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process between which and another one the proxy stands. It serves one RPC, of which both sides
- * know each byte: the input, what the target pulls and pushes back, and the output are made of a
- * number. It calls others when the test tells it to.
+ * A process that talks to another one through the proxy. It offers one RPC whose bytes both sides
+ * know: the input, the bulk data that the target pulls and pushes back, and the output are all
+ * derived from a number. On the test's command it calls other processes.
  */
 #include "hostile_peer.h"
 
@@ -33,14 +33,14 @@
 MERCURY_GEN_PROC(work_in_t, ((uint64_t) (number))((hg_const_string_t) (text))((hg_bulk_t) (memory)))
 MERCURY_GEN_PROC(work_out_t, ((uint64_t) (number))((hg_const_string_t) (text)))
 
-/* A class, and its context. */
+/* A class and its context. */
 struct side {
     hg_class_t *hg_class;
     hg_context_t *context;
     hg_id_t work;
 };
 
-/* A request that is served. */
+/* A request whose response has not been sent. */
 struct serving {
     hg_handle_t handle;
     work_in_t in;
@@ -49,7 +49,7 @@ struct serving {
     bool is_pushed;
 };
 
-/* A call of ours. */
+/* An RPC of which this process is the origin. */
 struct call {
     uint64_t number;
     bool is_done;
@@ -64,7 +64,7 @@ static hg_addr_t called = HG_ADDR_NULL;
 static char called_at[256];
 static uint8_t exposed_memory[BULK];
 static hg_bulk_t exposed = HG_BULK_NULL;
-static uint64_t refused_before; /* by classes that are closed */
+static uint64_t refused_before; /* counted by classes that are closed by now */
 
 static hg_return_t work_step(const struct hg_cb_info *info);
 
@@ -204,7 +204,7 @@ static void side_run(const struct side *run, const bool *is_done, int ms)
     }
 }
 
-/* Sleeps until there is something to progress, or a line of the test's. */
+/* Sleeps until there is something to progress, or the test sends a line. */
 static void side_idle(const struct side *idle)
 {
     struct pollfd polls[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
@@ -244,7 +244,8 @@ static void called_forget(void)
     called_at[0] = '\0';
 }
 
-/* What a serving waits for is gone with its peer, or fails when the peer says something. */
+/* Waits until no request is being served: its transfer ends with the peer, or fails when the peer
+ * sends something. */
 static bool side_close(struct side *closed)
 {
     called_forget();
@@ -277,7 +278,7 @@ static hg_return_t call_done(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* Once: a call that gets no answer for a while is canceled. */
+/* Calls once. The RPC is cancelled when no response arrives within ATTEMPT_MS. */
 static hg_return_t call_to(hg_addr_t addr, struct call *call)
 {
     static uint64_t calls;
@@ -314,7 +315,7 @@ static hg_return_t call_to(hg_addr_t addr, struct call *call)
     return ret;
 }
 
-/* The address is looked up when it is another one, or when the line says so. */
+/* Looks the address up if it differs from the last one, or if the line begins with '+'. */
 static hg_return_t call_at(const char *line)
 {
     const bool is_new = line[0] == '+';
@@ -333,7 +334,7 @@ static hg_return_t call_at(const char *line)
     return call_to(called, &call);
 }
 
-/* Always the same memory; prints a descriptor of it, as text. */
+/* Exposes the same memory each time, and prints its serialized descriptor as text. */
 static void expose(void)
 {
     void *place = exposed_memory;
@@ -372,7 +373,7 @@ static hg_return_t take_done(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* Pulls what another process exposes, with a descriptor of it. */
+/* Pulls the exposed memory of another process, given its descriptor. */
 static hg_return_t take_from(hg_addr_t addr, hg_bulk_t remote)
 {
     uint8_t memory[BULK] = {0};
@@ -397,7 +398,7 @@ static hg_return_t take_from(hg_addr_t addr, hg_bulk_t remote)
     return ret;
 }
 
-/* "DESCRIPTOR ADDRESS" */
+/* The line is "DESCRIPTOR ADDRESS". */
 static hg_return_t take(const char *line)
 {
     uint8_t packed[PACKED_MAX];
@@ -435,7 +436,7 @@ static bool address_print(void)
     return fflush(stdout) == 0;
 }
 
-/* A class for which others have no session. The key is stretched once. */
+/* Opens a new class, with which no peer has a session. The key is stretched once. */
 static bool side_renew(const struct hostile_role *role)
 {
     struct side next;
@@ -458,7 +459,7 @@ static void command(const char *line, const struct hostile_role *role)
     } else if (strncmp(line, "take ", 5) == 0) {
         printf("%s\n", HG_Error_to_string(take(line + 5)));
     } else if (strcmp(line, "tally") == 0) {
-        side_run(&side, NULL, 5); /* what has arrived counts */
+        side_run(&side, NULL, 5); /* handles what has already arrived */
         printf("%llu %llu %llu %llu\n", (unsigned long long) (refused_before + side_refused(&side)),
                tally.handled, tally.wrong, tally.twice);
     } else {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Our frames are found by their headers, which nothing hides. Of the headers of the transports
- * there is what is to be seen on the wire: where the size of a message is, and what it counts.
+ * Frames of the transport kit are found by their headers, which are never encrypted. Of the
+ * transports' own headers this file uses what the wire shows: the offset of a message's size, and
+ * which bytes that size counts.
  */
 #include "hostile_stream.h"
 
@@ -10,7 +11,7 @@
 
 #include <endian.h>
 
-#define OFI_FIRST      32u /* of the message that connects, whose size is elsewhere */
+#define OFI_FIRST      32u /* size of the connecting message, whose length field is elsewhere */
 #define OFI_SIZE_AT    8u
 #define OFI_FRAME_AT   16u
 #define BMI_SIZE_AT    16u
@@ -18,13 +19,13 @@
 #define UCX_MAGIC_SIZE 8u
 #define UCX_SIZE_AT    1u
 #define UCX_HEAD       5u
-#define UCX_TAIL_AT    9u /* how much is behind the frame */
+#define UCX_TAIL_AT    9u /* size of what follows the frame */
 #define UCX_FRAME_AT   13u
 #define CALL_MAGIC     0x43435855u
 #define CALL_CHALLENGE 72u
 #define CALL_SIZE_AT   8u
 #define CALL_MIN       136u
-#define PIECE_MIN      400u /* what is encrypted and larger has bulk data */
+#define PIECE_MIN      400u /* an encrypted frame of at least this size is taken for bulk data */
 
 static uint32_t read32(const uint8_t *place)
 {
@@ -72,7 +73,7 @@ static uint64_t ofi_next(struct hostile_stream *stream, const uint8_t *data, siz
     return OFI_FIRST + (uint64_t) (data[2] << 8 | data[3]);
 }
 
-/* The plugin's socket is known by what the called one says first. */
+/* A connection of the plugin's own socket begins with the challenge of the accepting side. */
 static uint64_t ucx_next(struct hostile_stream *stream, struct hostile_stream *back,
                          const uint8_t *data, size_t size)
 {
@@ -91,7 +92,7 @@ static uint64_t ucx_next(struct hostile_stream *stream, struct hostile_stream *b
     return UCX_HEAD + (uint64_t) read32(data + UCX_SIZE_AT);
 }
 
-/* Both say who they are; what follows is handed on as it is. */
+/* Each side sends one introduction, whose size it contains; what follows is forwarded unchanged. */
 static uint64_t call_next(struct hostile_stream *stream, const uint8_t *data, size_t size)
 {
     if (stream->is_called)
@@ -115,7 +116,7 @@ size_t hostile_stream_next(struct hostile_stream *stream, struct hostile_stream 
     else if (stream->form == HOSTILE_FORM_CALL && (stream->is_called || size >= CALL_SIZE_AT + 4))
         length = call_next(stream, data, size);
     if (length > HOSTILE_MESSAGE_MAX)
-        length = size; /* not what it seems to be: it is handed on as it is */
+        length = size; /* not a size after all: the bytes are forwarded unchanged */
     if (length > size) {
         stream->is_begun = is_begun;
         return 0;
@@ -139,7 +140,7 @@ static enum hostile_kind record_kind(const struct wire_record *record)
     }
 }
 
-/* Encrypted ones show their size. */
+/* The kind of an encrypted frame is guessed from its size. */
 static enum hostile_kind frame_kind(const uint8_t *frame, size_t size)
 {
     struct wire_header header;

@@ -38,7 +38,7 @@ bool hosts_possible(char *reason, size_t size)
         if (!write_file("/proc/self/gid_map", map))
             goto refused;
     }
-    /* Tried in a process that ends at once, so that this one stays where it is. */
+    /* Tried in a child that exits at once, so that this process stays in its namespaces. */
     const pid_t pid = fork();
     int status = 1;
     if (pid == 0)
@@ -57,8 +57,11 @@ refused:
 
 bool host_enter(void)
 {
-    /* /sys shows the devices of the namespace it was mounted in, and some fabrics look there. What
-     * is mounted on it stays here; in a changed root only /sys itself may be a mount. */
+    /*
+     * /sys shows the devices of the network namespace in which it was mounted, and some fabrics
+     * read it: a new sysfs is needed. The mount is private to this namespace. In a chroot only /sys
+     * itself may be a mount point.
+     */
     return unshare(CLONE_NEWNET | CLONE_NEWNS) == 0 &&
            (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 ||
             mount("none", "/sys", NULL, MS_REC | MS_PRIVATE, NULL) == 0) &&
@@ -112,7 +115,7 @@ static bool write_file(const char *path, const char *text)
     return written;
 }
 
-/* Runs ip with these arguments in the network of a process, 0 for our own. */
+/* Runs ip(8) with these arguments in the network namespace of a process; 0: in our own. */
 static bool run_ip(pid_t host, const char *const *arguments)
 {
     const pid_t pid = fork();
@@ -123,7 +126,8 @@ static bool run_ip(pid_t host, const char *const *arguments)
 
         for (int i = 0; i < ARGUMENTS_MAX && arguments[i] != NULL; i++)
             argv[i + 1] = (char *) arguments[i];
-        dup2(STDERR_FILENO, STDOUT_FILENO); /* standard output is the line to the test */
+        /* ip must not write to standard output, which is the pipe to the test */
+        dup2(STDERR_FILENO, STDOUT_FILENO);
         if (host != 0 && !enter_network_of(host))
             _exit(126);
         execvp("ip", argv);

@@ -41,6 +41,6 @@ int host_serve(const char *init_string, const char *key)
         return 1;
     while (!child_is_told())
         service_run(&service, NULL, 20);
-    /* What it works on for an origin that is gone has ended, or ends in time. */
+    /* A transfer for an origin that is gone has ended by now, or ends in time. */
     return service_close(&service) ? 0 : 2;
 }

@@ -22,15 +22,15 @@ struct service {
     hg_class_t *hg_class;
     hg_context_t *context;
     hg_id_t echo, pull, silent;
-    unsigned int echoes; /* answered so far */
+    unsigned int echoes; /* responses received */
     unsigned int pulls_started, pulls_ok, pulls_failed;
 };
 
-/* Opens the class and context for the init string and registers the RPCs; false with nothing left
- * open. */
+/* Opens a class and a context for the init string and registers the RPCs. After false nothing is
+ * left open. */
 bool service_open(struct service *service, const char *init_string, bool listen);
 
-/* The same with an auth_key; NULL: without. */
+/* Like service_open(), with an auth_key; NULL: none. */
 bool service_open_with_key(struct service *service, const char *init_string, bool listen,
                            const char *key);
 
@@ -40,7 +40,8 @@ bool service_close(struct service *service);
 /* Progresses and triggers for about `timeout_ms`, or until `*done` is not 0. */
 void service_run(struct service *service, const int *done, int timeout_ms);
 
-/* One echo RPC to `address`, waiting for its end; HG_TIMEOUT when it did not end in time. */
+/* Forwards one echo RPC to `address` and waits for its end; HG_TIMEOUT when it did not end in
+ * time. */
 hg_return_t service_echo(struct service *service, hg_addr_t address, uint64_t number,
                          const char *text, int timeout_ms);
 

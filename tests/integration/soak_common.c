@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data of the soak that its processes agree upon. */
+/* Data of the soak that all its processes generate alike. */
 #include "soak.h"
 
 #include "../test_count.h"

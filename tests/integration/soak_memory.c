@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of the soak's transfers: the library's or our own, and that it is left alone in time. */
+/* Memory of the soak's transfers, allocated by the library or by the test, and the check that
+ * withdrawn memory is not written any more. */
 #include "soak_origin.h"
 
 #include <stdlib.h>

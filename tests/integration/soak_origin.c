@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The course of the soak's origin: opens, issues, kills, waits for the last, closes and counts. */
+/* The course of the soak's origin: opens, issues operations, kills targets, waits for the last
+ * operation, closes and counts leaks. */
 #include "soak_origin.h"
 
 #include <malloc.h>
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LAST_MS 30000 /* until the last operation has ended, at most */
+#define LAST_MS 30000 /* the longest wait for the last operation */
 
 #define INIT_MAX \
     (sizeof(((struct soak_options *) 0)->init) + sizeof(((struct soak_options *) 0)->faults) + 16)
@@ -73,7 +74,7 @@ static bool origin_open(struct soak *soak)
     for (uint32_t i = 0; i < soak->options->peers; i++) {
         struct soak_peer *peer = &soak->peers[i];
 
-        /* No two have the same content. */
+        /* Each generation of each target has different contents. */
         peer->generation = (uint64_t) i * 1000000;
         if (!soak_peer_start(peer, soak->options))
             return false;
@@ -104,7 +105,7 @@ static bool origin_open_class(struct soak *soak)
     return true;
 }
 
-/* All memory is there from the start, so that what grows is a leak. */
+/* All buffers are allocated before the soak begins, so that growth is a leak. */
 static bool origin_slots(struct soak *soak)
 {
     for (uint32_t i = 0; i < soak->slot_count; i++) {
@@ -116,7 +117,8 @@ static bool origin_slots(struct soak *soak)
     return true;
 }
 
-/* Until all are issued; a quarter on, everything that will ever be needed has been allocated. */
+/* Issues operations until none is left. By a quarter of them, everything that the run needs has
+ * been allocated: memory is measured then. */
 static void origin_issue(struct soak *soak)
 {
     const struct soak_options *options = soak->options;
@@ -166,7 +168,7 @@ static void origin_step(struct soak *soak)
     origin_peers(soak);
 }
 
-/* Only one that serves: each death has to hurt. */
+/* Kills only a target that is up, so that each death hits operations in flight. */
 static void origin_kill(struct soak *soak)
 {
     struct soak_peer *peer = &soak->peers[soak_below(soak, soak->options->peers)];
@@ -224,7 +226,7 @@ static void origin_forget(struct soak *soak, struct soak_peer *peer)
     soak->bulks -= 2;
 }
 
-/* Until nothing runs any more; false if something never ends. */
+/* Waits until no operation is in flight; false if one does not end. */
 static bool origin_wait(struct soak *soak)
 {
     const long long end = now_ms() + LAST_MS;

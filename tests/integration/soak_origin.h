@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The inside of the soak's origin: its state, and its operations apart from its course. */
+/* Internals of the soak's origin: its state and its operations. The course is in soak_origin.c. */
 #ifndef TESTS_INTEGRATION_SOAK_ORIGIN_H
 #define TESTS_INTEGRATION_SOAK_ORIGIN_H
 
 #include "soak.h"
 
-/* What an operation does. The last two are bulk transfers, the others RPCs. */
+/* The kinds of operations. The last two are bulk transfers, the others RPCs. */
 enum soak_kind {
     SOAK_ECHO,
     SOAK_EXPOSE,
@@ -22,13 +22,14 @@ enum soak_record_state {
     SOAK_ENDED
 };
 
-/* One for each operation, never used again: a second callback finds it. */
+/* One for each operation, never reused, so that a second callback of the same operation is
+ * found. */
 struct soak_record {
     struct soak_slot *slot;
     enum soak_record_state state;
 };
 
-/* Memory that the transport has not let go of. */
+/* Memory that the transport still uses after its operation has ended. */
 struct soak_parked {
     struct soak_parked *next;
     hg_bulk_t bulk;
@@ -37,32 +38,32 @@ struct soak_parked {
 
 struct soak_slot {
     struct soak *soak;
-    struct soak_record *record; /* of the operation that runs, or NULL */
+    struct soak_record *record; /* of the operation in flight, or NULL */
     struct soak_peer *peer;
     enum soak_kind kind;
     uint64_t number;
     uint64_t generation; /* of the peer when it was issued */
     hg_handle_t handle;  /* kept for the next RPC */
     hg_op_id_t op_id;
-    unsigned int deadline_ms; /* 0: none */
-    long long due_ms;         /* when that is over */
-    long long cancel_ms;      /* when to cancel it, 0: not */
+    unsigned int deadline_ms; /* 0: no deadline */
+    long long due_ms;         /* when the deadline passes */
+    long long cancel_ms;      /* when to cancel the operation; 0: never */
     bool is_twice;            /* is cancelled twice */
 
     uint64_t offset; /* of a transfer */
     uint64_t size;
-    unsigned char *buffer; /* the slot's own, SOAK_BULK_MAX bytes */
-    unsigned char *memory; /* what the transfer uses */
+    unsigned char *buffer; /* allocated by the slot, SOAK_BULK_MAX bytes */
+    unsigned char *memory; /* what the transfer uses: `buffer`, or memory of the library */
     hg_bulk_t local;
     bool is_library_memory;
-    bool is_withdrawn; /* the buffer was exposed and is not any more: */
+    bool is_withdrawn; /* the buffer was exposed and is so no longer; what it contained then: */
     uint64_t withdrawn_size;
-    uint64_t withdrawn_digest; /* it had these bytes then */
+    uint64_t withdrawn_digest;
 
-    bool has_pushed; /* a push is to be checked: */
+    bool has_pushed; /* a push has yet to be checked: */
     uint64_t pushed_digest;
     uint64_t pushed_size;
-    long long push_after_ms; /* an earlier push may still arrive */
+    long long push_after_ms; /* a push of before may still arrive until then */
 };
 
 struct soak {
@@ -77,13 +78,14 @@ struct soak {
     uint64_t records_used;
     uint64_t in_flight;
     uint64_t steps;
-    struct soak_slot *slots; /* options->window, and one for each peer */
+    struct soak_slot *slots; /* options->window for operations, and one for each peer's
+                              * SOAK_EXPOSE */
     uint32_t slot_count;
     struct soak_peer peers[SOAK_PEERS_MAX];
     struct soak_parked *parked;
-    long long progress_ms;        /* when the last progress call began, */
-    long long progress_before_ms; /* and the one before */
-    int64_t handles;              /* created and not destroyed */
+    long long progress_ms;        /* when the last progress call began */
+    long long progress_before_ms; /* when the one before it began */
+    int64_t handles;              /* created and not yet destroyed */
     int64_t bulks;
     int64_t addresses;
 };
@@ -94,27 +96,28 @@ uint64_t soak_below(struct soak *soak, uint64_t limit);
 /* How many operations are still to be issued. */
 uint64_t soak_left(uint64_t wanted, const struct soak_sums *sums);
 
-/* Starts some operation in a slot where none runs, or none if there is none to start now. */
+/* Starts an operation in a free slot, unless there is none to start now. */
 void soak_slot_start(struct soak_slot *slot);
 
 /* Asks a peer for its descriptors. */
 void soak_slot_expose(struct soak_slot *slot, struct soak_peer *peer);
 
-/* Cancels what is to be cancelled by now. */
+/* Cancels the operations whose time to be cancelled has come. */
 void soak_cancel_due(struct soak *soak);
 
-/* Frees memory that the transport has let go of; false if some is left. */
+/* Frees memory that the transport no longer uses; false if some is left. */
 bool soak_free_parked(struct soak *soak);
 
-/* Memory [soak_memory.c] */
+/* Memory (soak_memory.c) */
 
-/* Prepares the slot's memory for `size` bytes, and a descriptor of it. */
+/* Prepares the slot's memory for `size` bytes, and a bulk descriptor of it. */
 bool soak_memory_take(struct soak_slot *slot, uint64_t size, uint8_t flags);
 
-/* The operation has ended: the descriptor is freed, the memory kept while it is in use. */
+/* Called when the operation has ended: frees the descriptor, or keeps it and the memory while the
+ * transport uses them. */
 void soak_memory_give(struct soak_slot *slot, bool is_exposed);
 
-/* Whether withdrawn memory is as it was; counts it if not. */
+/* Checks that withdrawn memory was not written since; otherwise counts it in `touched`. */
 void soak_memory_check(struct soak_slot *slot);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Target processes of the soak, which its origin starts, kills and starts again. */
+/* Target processes of the soak: the origin starts, kills and restarts them. */
 #include "soak.h"
 
 #include <inttypes.h>
@@ -41,7 +41,7 @@ bool soak_peer_poll(struct soak_peer *peer, const struct soak_options *options)
         char letter;
 
         if (read(peer->child.from, &letter, 1) != 1) {
-            /* The address of the dead one is not free yet. */
+            /* The new process could not open the address, which the system has not released yet. */
             if (child_collect(&peer->child, END_MS) != 1)
                 peer->crashes++;
             peer->generation--;

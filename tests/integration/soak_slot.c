@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The operations of the soak's origin: started, cancelled, ended, and what they brought checked. */
+/* The operations of the soak's origin: starting, cancelling, ending, and checking their results. */
 #include "soak_origin.h"
 
 #include "../test_random.h"
@@ -49,7 +49,7 @@ void soak_slot_start(struct soak_slot *slot)
     }
     slot->has_pushed = false;
     slot->peer = &soak->peers[soak_below(soak, soak->options->peers)];
-    /* Most leave those alone that are gone, some have to find out. */
+    /* Most operations avoid a target that is not up; a few are sent to it and have to fail. */
     if (slot->peer->addr == HG_ADDR_NULL || rpcs_left + bulks_left == 0 ||
         (slot->peer->state != SOAK_PEER_UP && soak_below(soak, 50) != 0))
         return;
@@ -62,7 +62,8 @@ void soak_slot_start(struct soak_slot *slot)
     }
 }
 
-/* Messages of one packet, of one message, and such that do not fit one, both ways. */
+/* Messages that fit one packet, that fit a message, and that are too large for one, in both
+ * directions. */
 static void slot_echo(struct soak_slot *slot)
 {
     static const uint32_t sizes[] = {8, 8, 8, 100, 500, 500, 3000, 3000, 20000, SOAK_PAYLOAD};
@@ -90,7 +91,7 @@ void soak_slot_expose(struct soak_slot *slot, struct soak_peer *peer)
         peer->state = SOAK_PEER_UNKNOWN;
 }
 
-/* Whether the last push arrived. */
+/* Asks the target whether the last push arrived. */
 static void slot_check(struct soak_slot *slot)
 {
     soak_check_in_t in = {
@@ -104,7 +105,7 @@ static void slot_check(struct soak_slot *slot)
         slot_forward(slot, SOAK_CHECK, slot->soak->ids.check, &in);
 }
 
-/* The target moves memory of ours. */
+/* The target pulls from our memory, or pushes to it. */
 static void slot_move(struct soak_slot *slot)
 {
     struct soak *soak = slot->soak;
@@ -127,7 +128,7 @@ static void slot_move(struct soak_slot *slot)
         soak_memory_give(slot, false);
 }
 
-/* We move memory of the target's. */
+/* The origin pulls from the target's memory, or pushes to it. */
 static void slot_transfer(struct soak_slot *slot, enum soak_kind kind)
 {
     struct soak *soak = slot->soak;
@@ -155,7 +156,7 @@ static void slot_transfer(struct soak_slot *slot, enum soak_kind kind)
         soak_memory_give(slot, false);
 }
 
-/* Old handles are used again, some not. */
+/* Most handles are reused; one in four is destroyed and created anew. */
 static bool slot_take_handle(struct soak_slot *slot, hg_id_t id)
 {
     struct soak *soak = slot->soak;
@@ -181,7 +182,8 @@ static void slot_forward(struct soak_slot *slot, enum soak_kind kind, hg_id_t id
     (void) slot_begun(slot, HG_Forward(slot->handle, slot_ended, slot->record, in));
 }
 
-/* Draws the deadline, which is returned, and when to cancel. Some have only one of both. */
+/* Draws a deadline, which is returned, and a time to cancel. Some operations have only one of the
+ * two. */
 static unsigned int slot_plan(struct soak_slot *slot)
 {
     struct soak *soak = slot->soak;
@@ -215,7 +217,7 @@ static bool slot_begin(struct soak_slot *slot, enum soak_kind kind)
     return true;
 }
 
-/* The call has returned; its callback has not been called yet. */
+/* Called when the call has returned, before its callback is triggered. */
 static bool slot_begun(struct soak_slot *slot, hg_return_t ret)
 {
     struct soak_sums *sums = slot_sums(slot);
@@ -278,7 +280,7 @@ static hg_return_t slot_ended(const struct hg_cb_info *info)
     soak = slot->soak;
     record->state = SOAK_ENDED;
     if (soak_below(soak, 64) == 0) {
-        slot_cancel(slot); /* too late */
+        slot_cancel(slot); /* the operation has ended already: no effect */
         soak_cancel_due(soak);
     }
     slot_count(slot, info->ret);
@@ -288,7 +290,8 @@ static hg_return_t slot_ended(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* An operation is late if it outlived a whole progress call that began after its deadline. */
+/* An operation is late if a whole progress call that began after the deadline did not complete
+ * it. */
 static void slot_count(struct soak_slot *slot, hg_return_t ret)
 {
     struct soak_sums *sums = slot_sums(slot);

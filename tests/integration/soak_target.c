@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The target of the soak: answers at once or later, moves the origin's memory, offers its own. */
+/* The target of the soak: answers requests at once or later, transfers the origin's memory, exposes
+ * its own. */
 #include "soak.h"
 
 #include <poll.h>
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A request that is answered later. */
+/* A request whose response is delayed. */
 struct held {
     hg_handle_t handle;
     struct soak_data out;
@@ -26,10 +27,10 @@ struct target {
     hg_bulk_t source_bulk;
     hg_bulk_t sink_bulk;
     struct held held[SOAK_HOLD_MAX];
-    unsigned int moves; /* that run */
+    unsigned int moves; /* in progress */
 };
 
-/* One RPC that moves the origin's memory. */
+/* An RPC whose target transfers the origin's memory. */
 struct move {
     struct target *target;
     hg_handle_t handle;
@@ -149,7 +150,7 @@ static bool target_is_asked_to_end(void)
     return ++calls % 32 == 0 && poll(&poller, 1, 0) > 0;
 }
 
-/* Everything has to end by itself; then nothing may be left. */
+/* Everything has to end without help within the time; after that nothing may be left. */
 static int target_close(struct target *target, int descriptors)
 {
     const long long end = now_ms() + 60000;

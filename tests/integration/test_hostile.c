@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two processes with a key, and a hostile proxy on every connection between them, those that UCX
- * makes by itself included. It replays, swaps, reflects, truncates, reorders and edits each kind of
- * message, in both directions: each is refused and counted, no handler runs for it, each byte that
- * is taken was sent, and both go on, with each other and with a third process.
+ * Two processes with a key, and a hostile proxy on every connection between them, including those
+ * that UCX makes internally. The proxy replays, swaps, reflects, truncates, reorders and edits each
+ * kind of message, in both directions. Each attack is refused and counted, no handler runs for it,
+ * and no byte is delivered that was not sent. Afterwards both processes still communicate with each
+ * other and with a third process.
  *
- * Some things are not refused at once, for they change nothing. A HELLO may be of anybody, so one
- * that is sent again is answered as before, and one of another session is kept for ten seconds as
- * an offer that nothing follows, and counted then. A HELLO_ACK that comes twice is the same
- * HELLO_ACK. HELLO, HELLO_ACK and what the ucx plugin says on its socket have nothing to change
- * places with: they are late, as is the rest of what that plugin says first. Bulk data that the
- * fabric moves by itself are not sealed, and not attacked here; with encryption they are.
+ * Some attacks are not refused at once, because they have no effect. Anybody may send a HELLO, so a
+ * repeated one is answered again. A HELLO of another session is kept for ten seconds as an offer,
+ * and counted as refused when nothing follows. A repeated HELLO_ACK equals the first one. HELLO,
+ * HELLO_ACK and the introductions of the ucx plugin have no other message to be reordered with:
+ * they are only delayed, and so is the rest of a truncated challenge of ucx. Bulk data that the
+ * fabric moves itself are sealed only with encryption, and attacked only then.
  *
- * A proxy can end connections, and a connection in which it has put words may be of no use any
- * more. So it goes away when the two do not go on, as it may at any time, and then they have to.
- * UCX counts the connections between two workers on both sides, and where an introduction was
- * spoiled that one side had taken the counts differ for ever: there the caller opens its class
- * anew.
+ * A proxy can end connections, and a connection into which it has injected bytes may be unusable.
+ * So after some failed calls the test closes all connections, and the two processes have to
+ * recover. UCX counts the connections between two workers at each side; after an attack on an
+ * introduction that one side had accepted, the counts differ for ever. In that case the caller
+ * opens its class again.
  */
 #include "hostile.h"
 #include "hostile_peer.h"
@@ -30,18 +31,19 @@
 
 #include <cmocka.h>
 
-#define KEY             "open sesame"
-#define PEERS           4u /* two with the proxy between them, one that calls past it, one more */
+#define KEY "open sesame"
+/* two with the proxy between them, one that does not use the proxy, and one that leaves */
+#define PEERS           4u
 #define BYSTANDER       2u
 #define LEAVER          3u
 #define ATTEMPTS        20
 #define TRIES_UNTIL_CUT 5
 #define WAIT_MS         90000
-#define OFFERS_MS       11000 /* until an offer that nothing follows is forgotten */
-/* Where a HELLO says what counts, and a HELLO_ACK has its code. */
+#define OFFERS_MS       11000 /* until an offer that nothing follows is dropped */
+/* Offsets of the key share in a HELLO, and of the confirmation code in a HELLO_ACK. */
 #define SHARE_AT   107u
 #define CONFIRM_AT 171u
-#define CHALLENGED 12u /* in what the ucx plugin says, the share or the code */
+#define CHALLENGED 12u /* offset of the share or code in the ucx plugin's introductions */
 
 static struct hostile hostile;
 static struct hostile_peer peers[PEERS];
@@ -84,7 +86,8 @@ static int teardown(void **state)
     return 0;
 }
 
-/* By the two, who have taken nothing that was not sent, and nothing twice. */
+/* Returns how many messages the two processes refused. Fails the test if either received bytes that
+ * nobody sent, or handled a request twice. */
 static uint64_t refused(void)
 {
     uint64_t sum = 0;
@@ -116,7 +119,7 @@ static bool is_hello(enum hostile_kind kind)
     return kind == HOSTILE_HELLO || kind == HOSTILE_HELLO_MET;
 }
 
-/* It changes nothing. */
+/* Whether the attack has no effect, so that nothing needs to be refused. */
 static bool is_harmless(const struct hostile_order *order)
 {
     const bool is_alone = order->kind == HOSTILE_HELLO || order->kind == HOSTILE_HELLO_ACK;
@@ -126,7 +129,8 @@ static bool is_harmless(const struct hostile_order *order)
            ((is_alone || order->kind >= HOSTILE_CHALLENGE) && order->attack == HOSTILE_REORDER);
 }
 
-/* It is an offer that nothing follows. */
+/* Whether the attack leaves an offer that nothing follows: it is counted when the offer is
+ * dropped. */
 static bool is_counted_later(const struct hostile_order *order)
 {
     return is_hello(order->kind) &&
@@ -167,7 +171,7 @@ static void attack(uint32_t caller, const struct hostile_order *order)
     call_until_answered(BYSTANDER, 1 - caller, false);
 }
 
-/* The byte that is edited, or one less than what is cut off. */
+/* Returns the index of the byte to edit, or one less than the number of bytes to truncate. */
 static uint32_t place_of(enum hostile_kind kind, uint32_t attack_number)
 {
     if (attack_number != HOSTILE_EDIT)
@@ -179,7 +183,7 @@ static uint32_t place_of(enum hostile_kind kind, uint32_t attack_number)
     return kind >= HOSTILE_CHALLENGE ? 2 * CHALLENGED : (uint32_t) kind * 7;
 }
 
-/* Offers are forgotten after ten seconds. */
+/* Waits for the count: a pending offer is dropped after ten seconds. */
 static void wait_until_refused(uint64_t count)
 {
     const long long end = now_ms() + WAIT_MS;
@@ -190,7 +194,7 @@ static void wait_until_refused(uint64_t count)
     }
 }
 
-/* Whether the one that calls sends that, or the one that is called. */
+/* Whether the caller (or, with false, the called process) sends messages of this kind. */
 static bool is_sent(enum hostile_kind kind, bool by_caller)
 {
     switch (kind) {
@@ -212,7 +216,7 @@ static bool is_sent(enum hostile_kind kind, bool by_caller)
     }
 }
 
-/* Those that are counted at once, or those that are counted later. Returns how many. */
+/* Runs the attacks on one kind that are counted later, or the others. Returns how many. */
 static uint32_t attack_kind(uint32_t caller, enum hostile_kind kind, bool is_later)
 {
     uint32_t done = 0;
@@ -235,8 +239,9 @@ static uint32_t attack_kind(uint32_t caller, enum hostile_kind kind, bool is_lat
 }
 
 /*
- * Each kind that they send. What is counted later is waited for, at least once and until no offer
- * can be left, so that it is not taken for the count of the next kind.
+ * Attacks each kind of message. For each kind, the attacks that are counted later run last; the
+ * test then waits until every pending offer has been dropped, so that none is taken for the count
+ * of the next kind.
  */
 static void attack_all(uint32_t caller, const enum hostile_kind *kinds, uint32_t count)
 {
@@ -270,11 +275,12 @@ static void each_kind_is_refused(void **state)
     open_all(false);
     for (uint32_t caller = 0; caller < 2; caller++)
         attack_all(caller, kinds, sizeof(kinds) / sizeof(kinds[0]));
-    assert_true(atomic_load(&hostile.seen) != 0); /* it would see what it looks for */
+    /* the plaintext was seen, so the search for it works */
+    assert_true(atomic_load(&hostile.seen) != 0);
     close_all();
 }
 
-/* The same of what is encrypted, of which the proxy reads nothing. */
+/* The same attacks with encryption: the proxy sees no plaintext. */
 static void each_encrypted_kind_is_refused(void **state)
 {
     static const enum hostile_kind kinds[] = {
@@ -289,7 +295,7 @@ static void each_encrypted_kind_is_refused(void **state)
     close_all();
 }
 
-/* The last that a process says: one who stays does not take it for another, or twice. */
+/* Attacks on the BYE of a process that closes: its peer refuses a repeated or forged BYE. */
 static void a_bye_is_refused(void **state)
 {
     static const enum hostile_attack attacks[] = {HOSTILE_REPLAY, HOSTILE_SWAP, HOSTILE_TRUNCATE,
@@ -305,7 +311,7 @@ static void a_bye_is_refused(void **state)
 
         start(LEAVER, false);
         call_until_answered(calls ? LEAVER : 0, calls ? 0 : LEAVER, false);
-        hostile_peer_quit(&peers[LEAVER]); /* for what is swapped */
+        hostile_peer_quit(&peers[LEAVER]); /* records its BYE for HOSTILE_SWAP */
         hostile_keep(&hostile);
         start(LEAVER, false);
         call_until_answered(calls ? LEAVER : 0, calls ? 0 : LEAVER, false);
@@ -320,7 +326,8 @@ static void a_bye_is_refused(void **state)
     close_all();
 }
 
-/* Who sees a token can say in its name that the key is wrong: no call fails by that. */
+/* Whoever sees a token can forge a refusal that says the key is wrong. No call fails because of a
+ * forged refusal. */
 static void a_refusal_is_not_believed(void **state)
 {
     (void) state;
@@ -336,13 +343,14 @@ static void a_refusal_is_not_believed(void **state)
         assert_int_equal(hostile_done(&hostile), 1);
         assert_true(hostile_peer_call(&peers[1 - caller], &peers[caller], false));
     }
-    (void) refused(); /* nothing was wrong */
+    (void) refused(); /* also checks that nothing wrong was received */
     close_all();
 }
 
 /*
- * Who has the key and a descriptor may use it, as long as the class is open: the memory and the key
- * are the same afterwards, and it is of no use. Over ucx its user knows that already.
+ * A descriptor is valid as long as the class of its owner is open, for every process with the key.
+ * After the class was opened again, the old descriptor is refused although memory and key are the
+ * same. Over ucx the origin already finds that the owner is gone.
  */
 static void a_descriptor_ends_with_its_class(void **state)
 {
@@ -365,7 +373,7 @@ static void a_descriptor_ends_with_its_class(void **state)
         hostile_peer_take(&peers[i], new, &peers[1], result, sizeof(result));
         assert_string_equal(result, "HG_SUCCESS");
     }
-    (void) refused(); /* nothing was wrong */
+    (void) refused(); /* also checks that nothing wrong was received */
     close_all();
 }
 
@@ -377,10 +385,8 @@ static void check_take(uint32_t which, const char *descriptor, const char *expec
     assert_string_equal(result, expected);
 }
 
-/*
- * With mem_per_session, at its owner alone, who has a descriptor may use it where it was granted:
- * not in the session of another process, and not in one that is made after messages were lost.
- */
+/* With mem_per_session at the owner, a descriptor works only in a session to which the memory was
+ * granted: not in the session of another process, nor in a new session after messages were lost. */
 static void a_descriptor_is_of_one_session(void **state)
 {
     const struct hostile_order order = {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Target and origin on two hosts, and the cable between them pulled in the middle of RPCs and bulk
- * transfers and plugged in again: each operation completes once, and new ones work.
- */
+/* Target and origin on two hosts. The cable between them is pulled in the middle of RPCs and bulk
+ * transfers, and plugged in again: each operation completes once, and new ones work. */
 #include "child.h"
 #include "hosts.h"
 #include "hosts_pair.h"
@@ -24,7 +22,7 @@
 #define OUTAGE_US  2000000
 #define ALL_END_MS 60000
 
-/* One operation of the origin, started again each time that it has completed. */
+/* An operation of the origin that is started again after each completion. */
 struct call {
     struct load *load;
     hg_handle_t handle;
@@ -103,10 +101,8 @@ int main(int argc, char **argv)
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-/*
- * Keeps RPCs and pulls going until it is told to stop, waits for all to end, and prints what it
- * counted and the result of one last echo.
- */
+/* Keeps RPCs and pulls in flight until the test says stop, waits for all to end, and prints the
+ * counts and the result of one last echo. */
 static int role_origin(const char *init_string)
 {
     struct load load = {0};
@@ -189,14 +185,14 @@ static hg_return_t call_done(const struct hg_cb_info *info)
         load->succeeded++;
     else
         load->failed++;
-    /* After an error not at once, so that a broken link does not become a busy loop. */
+    /* Not restarted at once after an error, or a broken link would cause a busy loop. */
     if (!load->stopping && info->ret == HG_SUCCESS)
         call_start(call);
     load->none_left = load->stopping && load->open == 0;
     return HG_SUCCESS;
 }
 
-/* The init string under test with a host of its own: what it says behind "://" is replaced. */
+/* The init string under test with another address after "://". */
 static void at_address(char *text, size_t size, const char *address)
 {
     const char *init = test_init_string();

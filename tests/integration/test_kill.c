@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What happens to the living when the other process is killed in the middle of RPCs and of bulk
- * transfers, over any transport: everything pending completes with an error within a second
- * (AMALGAM_TEST_DEATH_MS), and service goes on, also with a new process at the address of the dead.
+ * A process is killed in the middle of RPCs and bulk transfers, over any transport. Everything that
+ * its peers have pending completes with an error within a second (AMALGAM_TEST_DEATH_MS), and the
+ * peers go on to work, also with a new process at the address of the killed one.
  */
 #include "child.h"
 #include "service.h"
@@ -21,9 +21,9 @@
 #define IN_FLIGHT       64
 #define BULK_SIZE       (32u << 20)
 #define ERROR_WITHIN_MS 1000
-/* Sanitizers and a loaded machine stretch the second; the point is that the wait is bounded. */
+/* Added to the second under sanitizers and load: the test is that the wait is bounded. */
 #define SLACK_MS 20000
-/* A transport may have to wait until the system has released the address of the dead. */
+/* Starting a target again may fail until the system has released the address of the killed one. */
 #define RESTART_TRIES   100
 #define SUCCESSOR_TRIES 30
 
@@ -198,8 +198,9 @@ static void restarted_target_is_found_and_the_dead_one_is_cleaned_up(void **stat
 }
 
 /*
- * The origin lives on: what it has pending with the dead one ends with an error, what it starts
- * with the new one at the same address works, RPC and bulk, though it keeps the old address too.
+ * The target is killed and started again at the same address. Pending operations of the origin end
+ * with an error. RPCs and bulk transfers to the new target work, although the origin still keeps
+ * the old address.
  */
 static void target_restarted_at_its_address_serves_the_same_origin(void **state)
 {
@@ -225,7 +226,7 @@ static void target_restarted_at_its_address_serves_the_same_origin(void **state)
         }
         service_run(&service, &pending.none_left, 50);
         child_kill(&target);
-        if (round > 0) /* once while it is a zombie, too */
+        if (round > 0) /* in the first round the target remains a zombie meanwhile */
             assert_int_equal(child_collect(&target, 60000), 128 + SIGKILL);
         service_run(&service, &pending.none_left, error_within_ms());
         assert_int_equal(pending.failed, IN_FLIGHT);
@@ -267,7 +268,7 @@ int main(int argc, char **argv)
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-/* Serves until "quit" is read and each pull has ended, then prints what it counted. */
+/* Serves until the test sends a line and each pull has ended, then prints the counts. */
 static int role_target(const char *init_string)
 {
     struct service service;
@@ -293,7 +294,7 @@ static int role_target(const char *init_string)
     return service_close(&service) ? 0 : 2;
 }
 
-/* Echoes for ever, after a first one that tells the test that it is at it. */
+/* Echoes for ever. After the first echoes it tells the test that it is running. */
 static int role_origin_echo(const char *init_string, const char *address)
 {
     struct service service;
@@ -312,10 +313,8 @@ static int role_origin_echo(const char *init_string, const char *address)
     }
 }
 
-/*
- * Over UCX's shared memory the target may find only now that a killed process left it in disorder:
- * then all peers of the node connect anew, and what they have under way fails.
- */
+/* With UCX's shared memory the target may notice late that a killed process left the memory
+ * inconsistent. Then all peers on the node reconnect, and their operations in flight fail. */
 static hg_return_t echo_after_death(struct service *service, const char *init_string,
                                     hg_addr_t addr, uint64_t number, const char *text)
 {
@@ -327,7 +326,7 @@ static hg_return_t echo_after_death(struct service *service, const char *init_st
     return ret;
 }
 
-/* Exposes memory to a target that pulls it many times. */
+/* Exposes memory that the target pulls many times. */
 static int role_origin_pull(const char *init_string, const char *address, const char *rounds)
 {
     struct service service;
@@ -343,7 +342,7 @@ static int role_origin_pull(const char *init_string, const char *address, const 
             HG_SUCCESS)
         return 1;
     forward_pull(&service, addr, memory, (uint32_t) strtoul(rounds, NULL, 10), &pending);
-    /* RPCs arrive in order: the pull has begun when this one is answered. */
+    /* RPCs arrive in order: when this one is answered, the pull has begun. */
     if (service_echo(&service, addr, 8, "begun", 60000) != HG_SUCCESS)
         return 2;
     printf("running\n");
@@ -359,8 +358,9 @@ static void start_target(struct child *child, char *address, size_t size)
 }
 
 /*
- * A new target at the address that the last one printed: the address of an endpoint is also the
- * init string that opens it there. MPI chooses addresses: there the new one has its own.
+ * Starts a new target at the address that the last one printed: the address of an endpoint is also
+ * the init string that opens it. MPI chooses the addresses, so there the new target has another
+ * one.
  */
 static void restart_target(struct child *child, char *address, size_t size)
 {
@@ -376,7 +376,8 @@ static void restart_target(struct child *child, char *address, size_t size)
             assert_string_equal(again, address);
             return;
         }
-        assert_int_equal(child_collect(child, 60000), 1); /* the address is not free yet */
+        /* the system has not released the address yet */
+        assert_int_equal(child_collect(child, 60000), 1);
         usleep(50000);
     }
     fail();
@@ -388,8 +389,9 @@ static int error_within_ms(void)
 }
 
 /*
- * An RPC, and one whose target pulls memory of ours. One that has the address of a dead process is
- * given a second to answer, which may be too short on a busy machine: the next RPC reaches it.
+ * Checks an echo, and an RPC whose target pulls our memory. A new process at the address of a
+ * killed one has a second to answer, which may be too short on a busy machine: the echo is
+ * repeated.
  */
 static void check_service(struct service *service, hg_addr_t addr)
 {

@@ -132,7 +132,7 @@ static void limit_descriptors(void)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-/* How long one call of every origin may take. */
+/* The longest time for one call of every origin. */
 static int round_ms(void)
 {
     return (int) test_number("AMALGAM_TEST_ROUND_SECONDS", ROUND_SECONDS) * 1000;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Target and origin in two network namespaces of one node, which they share but for the network, as
- * two containers may: a transport that finds out that they are on one node wakes each of them
- * nevertheless, with a key and without one.
+ * Target and origin in two network namespaces of one node that share everything else, like two
+ * containers. A transport that detects the common node still has to wake each of them, with a key
+ * and without.
  */
 #include "child.h"
 #include "hosts.h"
@@ -20,7 +20,7 @@
 #include <cmocka.h>
 
 #define ECHOES  200
-#define SOON_MS 25 /* a timer of the transport wakes after 50 */
+#define SOON_MS 25 /* less than the 50 ms after which a timer of the transport polls anyway */
 
 static int role_origin(const char *init_string, const char *key);
 
@@ -40,7 +40,7 @@ static void echoes_wait_for_no_timer(const char *key)
     assert_true(child_read_line(&origin, line, sizeof(line), 60000));
     print_message("%d echoes: %s\n", ECHOES, line);
     assert_int_equal(sscanf(line, "%d soon", &soon), 1);
-    assert_in_range(soon, ECHOES / 2, ECHOES); /* a busy machine makes some late, not most */
+    assert_in_range(soon, ECHOES / 2, ECHOES); /* on a busy machine some are late, but not most */
     assert_int_equal(child_collect(&origin, 20000), 0);
     assert_true(child_tell(&target, "stop"));
     assert_int_equal(child_collect(&target, 20000), 0);
@@ -77,7 +77,8 @@ int main(int argc, char **argv)
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-/* Prints how many echoes came soon, one after the other, but for the first one, which connects. */
+/* Sends echoes one after the other and prints how many were answered soon. The first one, which
+ * connects, does not count. */
 static int role_origin(const char *init_string, const char *key)
 {
     struct service service;

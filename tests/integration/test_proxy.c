@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Somebody on the way between two endpoints, who edits and repeats what goes by: under a key
- * nothing of that is received. The proxy is a thread that knows nothing of protocols: it looks for
- * words in the bytes.
+ * An attacker between two endpoints edits and repeats the bytes that pass. With a key, nothing of
+ * that is received. The proxy is a thread that knows no protocol: it searches the bytes for words.
  */
 
 #define _GNU_SOURCE /* memmem */
@@ -46,7 +45,7 @@ struct proxy {
     pthread_t thread;
     _Atomic bool is_over;
     _Atomic uint32_t edited, repeated, read;
-    int fds[2 * PATHS_MAX]; /* caller, target, caller, ... */
+    int fds[2 * PATHS_MAX]; /* caller, target, caller, target, ... */
     uint32_t count;
 };
 
@@ -82,7 +81,8 @@ static int write_all(int fd, const char *data, size_t size)
     return 0;
 }
 
-/* Hands on what came, changed if it has one of the words. False: the connection ended. */
+/* Forwards what has arrived, edited if it contains one of the words. Returns false when the
+ * connection ended. */
 static bool proxy_pass(struct proxy *proxy, int from, int to)
 {
     char data[65536];
@@ -131,7 +131,8 @@ static void *proxy_run(void *arg)
 
     while (!atomic_load(&proxy->is_over)) {
         struct pollfd polls[2 * PATHS_MAX + 1];
-        const uint32_t count = proxy->count; /* one that is accepted now was not asked for */
+        const uint32_t count = proxy->count; /* a connection accepted in this round is polled in the
+                                              * next */
 
         for (uint32_t i = 0; i < count; i++)
             polls[i] = (struct pollfd){.fd = proxy->fds[i], .events = POLLIN};
@@ -178,7 +179,7 @@ static void proxy_close(struct proxy *proxy)
     (void) close(proxy->listen_fd);
 }
 
-static bool encrypts; /* what is opened next */
+static bool encrypts; /* whether the next classes are opened with encryption */
 
 static void side_open(struct side *side, const char *key)
 {
@@ -257,7 +258,8 @@ static void receive(struct side *side, struct work *work)
                      NA_SUCCESS);
 }
 
-/* Sends it; whether it left, and was received as it was or changed, is the caller's to see. */
+/* Sends a text and waits for the end of the send. The caller checks its result and whether it was
+ * received, unchanged or edited. */
 static void send_text(struct side *from, struct side *to, na_addr_t *addr, const char *text)
 {
     struct work work = {.op = NA_Op_create(from->na_class, 0)};
@@ -276,7 +278,7 @@ static void send_text(struct side *from, struct side *to, na_addr_t *addr, const
     NA_Op_destroy(from->na_class, work.op);
 }
 
-/* Until the receive has one. The session may have to be made anew: it is sent again. */
+/* Sends the text again until the receive completes: the session may have to be established anew. */
 static void send_until_received(struct side *from, struct side *to, na_addr_t *addr,
                                 const char *text, struct work *into)
 {
@@ -295,7 +297,8 @@ static void send_until_received(struct side *from, struct side *to, na_addr_t *a
     assert_int_equal(into->ret, NA_SUCCESS);
 }
 
-/* Whether something has come; not `before`, which was sent again and may come twice. */
+/* Whether the receive has completed. A copy of `before` does not count, since send_until_received()
+ * may send it twice. */
 static bool has_come(struct side *side, struct work *work, const char *before)
 {
     if (work->is_done && strcmp(work->buf, before) == 0) {
@@ -335,7 +338,7 @@ static void work_end(struct side *side, struct work *work)
     NA_Op_destroy(side->na_class, work->op);
 }
 
-/* The proxy does what it is for. */
+/* Without a key the edited and repeated messages are received: the proxy works. */
 static void without_a_key_it_is_believed(void **state)
 {
     struct pair pair;
@@ -356,7 +359,7 @@ static void without_a_key_it_is_believed(void **state)
     pair_close(&pair);
 }
 
-/* Nothing that was edited comes, and what was said twice comes once. */
+/* With a key no edited message is received, and a repeated one is received once. */
 static void with_a_key_it_is_not(void **state)
 {
     struct pair pair;
@@ -402,7 +405,7 @@ static void fill(char *memory, const char *text)
         memory[i] = text[i % strlen(text)];
 }
 
-/* Puts, then gets what is there; both have the secret many times. */
+/* Puts the secret, then gets it back; the transfers contain it many times. */
 static void move(struct pair *pair)
 {
     static char local[BULK], remote[BULK], packed[4096];
@@ -446,7 +449,8 @@ static void move(struct pair *pair)
     NA_Mem_handle_free(pair->to.na_class, theirs);
 }
 
-/* A key alone hides nothing; with encryption nothing of messages and of bulk data is to be seen. */
+/* A key alone does not hide the contents. With encryption the proxy sees nothing of messages and
+ * bulk data. */
 static void what_is_encrypted_it_does_not_read(void **state)
 {
     (void) state;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Target and origin on two hosts, and a network between them that becomes silent: packets vanish,
- * and nobody says so. All that waits ends with an error, on connections that are there and on new
- * ones; when the network is back, so is the target. A target that only stands still is waited for.
+ * Target and origin on two hosts, and a network between them that becomes silent: packets vanish
+ * without an error. Every pending operation ends with an error, on established and on new
+ * connections. When the network works again, the target is reachable again. A target that is only
+ * stopped (SIGSTOP) is waited for.
  */
 #include "child.h"
 #include "hosts.h"
@@ -23,10 +24,10 @@
 #define RPCS        8
 #define PULL_SIZE   (8u << 20)
 #define PULL_ROUNDS 1000000u
-#define STILL_US    10000000 /* twice the time after which silence is an error here */
+#define STILL_US    10000000 /* twice AMALGAM_SILENCE_TIMEOUT of this test */
 #define END_MS      120000
 
-/* RPCs that are never answered, and one that pulls our memory again and again. */
+/* RPCs that are never answered, and one whose target pulls our memory again and again. */
 struct pending {
     int open, unreachable;
     int none_left;
@@ -67,7 +68,8 @@ static void silence_is_an_error_and_its_end_is_not(void **state)
     hosts_end(&target, &origin);
 }
 
-/* Nor does asking the host fill the queue of a process that does not accept. */
+/* A stopped target is not an error. The probes of the origin do not fill its queue of connections
+ * to accept. */
 static void standing_still_is_no_silence(void **state)
 {
     struct child target, origin;
@@ -126,7 +128,7 @@ static void hosts_end(struct child *target, struct child *origin)
     assert_int_equal(child_collect(target, END_MS), 0);
 }
 
-/* The number in the child's next line, which has to be about that. */
+/* Reads the child's next line, which has to be about `what`, and returns its number. */
 static int expect(struct child *child, const char *what)
 {
     char line[128], word[64] = "";
@@ -178,7 +180,8 @@ static int role_origin(const char *init_string)
     return service_close(&service) ? 0 : 5;
 }
 
-/* The first ones may fail: each side learns that the other one has abandoned it. */
+/* Repeats the echo: the first ones may fail until each side has noticed that the other one
+ * abandoned it. */
 static hg_return_t echo_at_last(struct service *service, hg_addr_t address)
 {
     const long long end = now_ms() + END_MS;
@@ -236,7 +239,7 @@ static void tell(const char *what, int value)
     fflush(stdout);
 }
 
-/* The init string under test with a host of its own: what it says behind "://" is replaced. */
+/* The init string under test with another address after "://". */
 static void at_address(char *text, size_t size, const char *address)
 {
     const char *init = test_init_string();
@@ -246,7 +249,7 @@ static void at_address(char *text, size_t size, const char *address)
              init, address);
 }
 
-/* In the network of a process: what its listening sockets have in their queues. */
+/* Returns how many connections wait in the accept queues of the network namespace of a process. */
 static unsigned int connections_to_accept(pid_t pid)
 {
     static const char *const tables[] = {"tcp", "tcp6"};

@@ -28,7 +28,7 @@
 #include <string.h>
 
 #define LATE_MS         1000
-#define LEAKED_BYTES    (4 << 20) /* the pools of late comers; a leak in each RPC is more */
+#define LEAKED_BYTES    (4 << 20) /* pools that grow late; a leak in each RPC is more */
 #define DEFAULT_FAULTS  "drop=0.01&delay_us=0:300&reorder=0.05&cancel_fails=0.3&cancel_us=30000"
 #define DEFAULT_SECONDS 60
 
@@ -128,7 +128,7 @@ static bool sums_are_right(const struct soak_sums *sums)
     return sums->issued == sums->succeeded + sums->cancelled + sums->timed_out + sums->failed;
 }
 
-/* Returns whether nothing is wrong. */
+/* Returns whether the report shows no error. */
 static bool report_print(const struct soak_options *options, const struct soak_report *report)
 {
     const bool has_leaked_memory = report->leaked_bytes > LEAKED_BYTES;
