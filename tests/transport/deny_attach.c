@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Runs a program that may not touch the memory of other processes, nor may the programs that it
- * starts: deny_attach PROGRAM [ARGUMENT...]. Code 77 when the system has no filter for that.
- */
+/* Runs a program under a filter that denies it and its children cross-memory attach: deny_attach
+ * PROGRAM [ARGUMENT...]. Exits with 77 when the system has no such filters. */
 
 #include "deny_attach.h"
 

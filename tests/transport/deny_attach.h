@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A filter under which no process may touch another one's memory. */
+/* A seccomp filter that denies cross-memory attach. */
 
 #ifndef DENY_ATTACH_H
 #define DENY_ATTACH_H
@@ -12,7 +12,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-/* For this process and those that it starts. False: the system has no such filters. */
+/* Installs the filter for this process and its future children. False: the system has no such
+ * filters. */
 static inline bool deny_attach_install(void)
 {
     struct sock_filter filter[] = {

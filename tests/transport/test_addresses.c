@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses: as strings and as bytes, between processes; comparing, and what is malformed. */
+/* Addresses: as strings and in serialized form, between processes, comparison, malformed input. */
 
 #include "transport_test.h"
 
@@ -40,7 +40,7 @@ static void an_address_is_the_same_by_every_way(void **state)
     assert_true(NA_Addr_is_self(end.na_class, self));
     NA_Addr_free(end.na_class, peer);
     NA_Addr_free(end.na_class, again);
-    end_check_peer(&end, copy); /* the last one is as good as the first */
+    end_check_peer(&end, copy);
     NA_Addr_free(end.na_class, self);
     pair_close(&child, &end, copy);
 }
@@ -79,7 +79,8 @@ static void the_own_address_is_found_by_its_string(void **state)
     end_close(&end);
 }
 
-/* Nobody looked the sender up: what a message brings is enough, also after the message is done. */
+/* A receiver can answer the source of a message without a lookup, also after the receive has
+ * completed. */
 static void the_source_of_a_message_can_be_answered(void **state)
 {
     struct event event = {0};
@@ -103,7 +104,8 @@ static void the_source_of_a_message_can_be_answered(void **state)
     pair_close(&child, &end, event.source);
 }
 
-/* Asks a peer for its address; the number of bytes. Skips where there are none. */
+/* Asks a peer for its serialized address and returns the size. Skips the test where addresses
+ * cannot be serialized. */
 static size_t packed_of(struct end *end, na_addr_t *peer, void *packed, size_t size)
 {
     assert_int_equal(end_command(end, peer, PEER_ADDRESS, 0, 0, 0, packed, &size), NA_SUCCESS);
@@ -121,7 +123,8 @@ static bool can_serialize(struct end *end)
     return size != 0;
 }
 
-/* Of a peer to us, and through us to a third one, who has never heard of it. */
+/* A peer serializes its address, and we forward it to a third process, which did not know that
+ * peer. */
 static void an_address_travels_in_messages(void **state)
 {
     uint8_t message[2048];
@@ -148,7 +151,7 @@ static void an_address_travels_in_messages(void **state)
     assert_int_equal(NA_Addr_get_serialize_size(end.na_class, unpacked), size);
     assert_int_equal(NA_Addr_serialize(end.na_class, message + sizeof(request), 3, unpacked),
                      NA_OVERFLOW);
-    /* Told on, as we have it. */
+    /* the deserialized address is serialized again for the third process */
     assert_int_equal(NA_Addr_serialize(end.na_class, message + sizeof(request), size, unpacked),
                      NA_SUCCESS);
     NA_Addr_free(end.na_class, unpacked);
@@ -162,7 +165,8 @@ static void an_address_travels_in_messages(void **state)
     child_stop(&children[1]);
 }
 
-/* To ask somebody what a name means would stop everything else for as long as that takes. */
+/* Resolving a host name would block, so a serialized address with a name in place of a number is
+ * refused. */
 static void names_in_bytes_are_not_looked_up(void **state)
 {
     static const char number[] = "127.0.0.1", name[] = "localhost";
@@ -223,7 +227,8 @@ static void damaged_addresses_do_no_harm(void **state)
             packed[i] ^= flip;
             if (NA_Addr_deserialize(end.na_class, &damaged, packed, size, 0) == NA_SUCCESS) {
                 assert_false(NA_Addr_is_self(end.na_class, damaged));
-                NA_Addr_free(end.na_class, damaged); /* it may be somebody else's */
+                /* a damaged address may be valid, but of another endpoint */
+                NA_Addr_free(end.na_class, damaged);
                 taken++;
             }
             packed[i] ^= flip;

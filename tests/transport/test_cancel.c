@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cancelling at every phase: exactly one completion each, and no buffer is touched after it. */
+/* Cancelling operations in every phase: each one completes exactly once, and its buffer is not
+ * touched afterwards. */
 
 #include "transport_rma.h"
 
@@ -25,10 +26,11 @@ static void cancel(struct end *end, na_op_id_t *op, struct event *event)
     assert_true(event_wait(end, event, TEST_WAIT_MS));
     assert_int_equal(event->ret, NA_CANCELED);
     assert_int_equal(event->done, 1);
-    assert_int_equal(NA_Cancel(end->na_class, end->context, op), NA_SUCCESS); /* too late */
+    /* no effect: the operation has completed */
+    assert_int_equal(NA_Cancel(end->na_class, end->context, op), NA_SUCCESS);
 }
 
-/* What it waited for comes after all, to the receive behind it. */
+/* The message for which a cancelled receive waited arrives later and matches the next receive. */
 static void a_cancelled_receive_gets_nothing(void **state)
 {
     struct event events[3] = {0};
@@ -73,7 +75,8 @@ static void a_cancelled_receive_gets_nothing(void **state)
     end_close(&end);
 }
 
-/* The reply is under way, or not even asked for: the buffer is ours once the callback ran. */
+/* The receive of a reply is cancelled while the reply is in flight, or before it was sent. After
+ * the callback the buffer is not written any more. */
 static void a_reply_that_comes_too_late_is_dropped(void **state)
 {
     struct peer_request request = {.command = PEER_LATER, .a = 20}, reply;
@@ -99,7 +102,7 @@ static void a_reply_that_comes_too_late_is_dropped(void **state)
         assert_true(event.ret == NA_CANCELED || event.ret == NA_SUCCESS);
         if (event.ret == NA_SUCCESS)
             continue;
-        end_check_peer(&end, peer); /* the late reply is before this one */
+        end_check_peer(&end, peer); /* this exchange completes after the late reply has arrived */
         assert_int_equal(reply.command, 0xeeeeeeeeu);
         assert_int_equal(event.done, 1);
     }
@@ -107,7 +110,7 @@ static void a_reply_that_comes_too_late_is_dropped(void **state)
     pair_close(&child, &end, peer);
 }
 
-/* Stops the peer until it is resumed; one that is no child of ours naps. */
+/* Stops the peer until it is resumed. An agent cannot be stopped by a signal and sleeps instead. */
 static void peer_stop(struct end *end, na_addr_t *peer, const struct child *child)
 {
     if (child->agent < 0) {
@@ -124,7 +127,8 @@ static void peer_resume(const struct child *child)
         assert_int_equal(kill(child->pid, SIGCONT), 0);
 }
 
-/* Queued behind a peer that stands: what was cancelled is not sent, the others keep their order. */
+/* Sends to a stopped peer are queued. The cancelled ones are not sent, the others arrive in
+ * order. */
 static void queued_sends_are_cancelled(void **state)
 {
     struct event *events = calloc(SENDS, sizeof(*events));
@@ -159,7 +163,8 @@ static void queued_sends_are_cancelled(void **state)
         assert_true(event_wait(&end, &events[i], TEST_WAIT_MS));
         assert_true(events[i].ret == NA_SUCCESS || events[i].ret == NA_CANCELED);
         canceled += events[i].ret == NA_CANCELED;
-        assert_int_equal(NA_Cancel(end.na_class, end.context, ops[i]), NA_SUCCESS); /* too late */
+        /* no effect: the operation has completed */
+        assert_int_equal(NA_Cancel(end.na_class, end.context, ops[i]), NA_SUCCESS);
     }
     for (uint32_t i = 0; i < SENDS; i++) {
         assert_int_equal(events[i].done, 1);
@@ -176,7 +181,8 @@ static void queued_sends_are_cancelled(void **state)
     free(bufs);
 }
 
-/* Cancelled at once and after some progress; the next transfer is not disturbed by late pieces. */
+/* Transfers are cancelled at once, or after some progress. Late pieces do not disturb the next
+ * transfer. */
 static void transfers_are_cancelled(void **state)
 {
     unsigned int canceled = 0;
@@ -200,7 +206,7 @@ static void transfers_are_cancelled(void **state)
         assert_true(event_wait(&rma.end, &event, TEST_WAIT_MS));
         assert_true(event.ret == NA_CANCELED || event.ret == NA_SUCCESS);
         canceled += event.ret == NA_CANCELED;
-        memset(rma.local, 2, rma.bytes); /* it is ours now */
+        memset(rma.local, 2, rma.bytes); /* the transport must not access the buffer any more */
         if (i % 10 < 2)
             end_progress(&rma.end, 50);
         sum = rma_local_sum(&rma);
@@ -220,7 +226,8 @@ static void transfers_are_cancelled(void **state)
     rma_close(&rma, true);
 }
 
-/* Many behind each other: the first ones are under way, the last ones not even begun. */
+/* Many transfers are posted at once: when they are cancelled, the first are in progress, and the
+ * last have not begun. */
 static void queued_transfers_are_cancelled(void **state)
 {
     struct event *events = calloc(300, sizeof(*events));
@@ -263,7 +270,8 @@ struct worker {
     unsigned int errors;
 };
 
-/* Posts and cancels while others progress: each operation ends exactly once. */
+/* Posts and cancels operations while other threads progress: each operation completes exactly
+ * once. */
 static void *cancel_many(void *arg)
 {
     struct worker *worker = arg;
@@ -310,7 +318,8 @@ static void receives_are_cancelled_from_many_threads(void **state)
     end_close(&end);
 }
 
-/* What is outstanding when a context is destroyed ends as cancelled, without a poll. */
+/* Operations that are outstanding when the context is destroyed complete as cancelled, without a
+ * poll. */
 static void destroying_a_context_cancels_everything(void **state)
 {
     struct event events[4] = {0};
@@ -338,7 +347,8 @@ static void destroying_a_context_cancels_everything(void **state)
         assert_int_equal(events[i].ret, NA_CANCELED);
         NA_Op_destroy(end.na_class, ops[i]);
     }
-    end.context = NA_Context_create(end.na_class); /* the number is free again */
+    /* the number of the destroyed context is free again */
+    end.context = NA_Context_create(end.na_class);
     assert_non_null(end.context);
     NA_Addr_free(end.na_class, self);
     end_close(&end);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several contexts of one class: each has its own messages, completions and life. */
+/* Several contexts of one class: each has messages, completions and a lifetime of its own. */
 
 #include "transport_test.h"
 
@@ -17,7 +17,7 @@
 
 static na_context_t *contexts[CONTEXTS];
 
-/* Skips the test where a class has one context only. */
+/* Skips the test where a class can have one context only. */
 static na_class_t *open_contexts(void)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -78,7 +78,7 @@ static void contexts_are_separate(void **state)
     close_contexts(na_class);
 }
 
-/* A request to context `theirs` of a peer, which answers to context `ours`. */
+/* Sends a request to context `theirs` of a peer, which replies to context `ours`. */
 static void call_across(na_class_t *na_class, na_addr_t *peer, uint8_t ours, uint8_t theirs)
 {
     struct end end = {na_class, contexts[ours]};
@@ -129,7 +129,7 @@ struct worker {
     unsigned int errors;
 };
 
-/* Calls context 0 of the peer, which answers to ours. */
+/* Calls context 0 of the peer, which replies to the context of this thread. */
 static void *call_from_context(void *arg)
 {
     struct worker *worker = arg;
@@ -175,7 +175,7 @@ static void a_thread_for_each_context(void **state)
     child_stop(&child);
 }
 
-/* The others go on, and its number can be taken again. */
+/* A context is destroyed while the others are in use, and its number is used again. */
 static void a_context_goes_and_comes_back(void **state)
 {
     na_class_t *na_class = open_contexts();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A peer dies or closes while something depends on it: everything ends with an error, and soon. */
+/* A peer dies or closes while operations with it are pending: all of them end with an error,
+ * soon. */
 
 #include "transport_rma.h"
 
@@ -40,7 +41,8 @@ static void ops_destroy(struct end *end)
     }
 }
 
-/* All must end by then; tells how many with an error of the peer's death. */
+/* Requires that all operations end in time. Returns how many ended with the error of a dead
+ * peer. */
 static unsigned int ended_in_time(struct end *end, int count)
 {
     uint64_t from = now_ms();
@@ -57,17 +59,15 @@ static unsigned int ended_in_time(struct end *end, int count)
     return failed;
 }
 
-/* With a peer that is not killed. */
+/* Starts a peer that is closed in the test, not killed. */
 static void start_living(struct child *child, struct end *end, na_addr_t **peer)
 {
     pair_open(child, end, peer, "plain");
     ops_create(end);
 }
 
-/*
- * A process that is killed while it writes leaves UCX's shared memory in disorder: that is
- * replaced, and a message of this moment ends with an error.
- */
+/* A process that is killed while it writes may leave UCX's shared memory inconsistent. The
+ * transport replaces the memory then, and a message sent at that moment ends with an error. */
 static void check_survivor(struct end *end, na_addr_t *peer)
 {
     struct peer_request reply;
@@ -95,16 +95,16 @@ static void finish(struct end *end, na_addr_t *peer)
     end_close(end);
 }
 
-/* MPI chooses the addresses: nobody comes back at one. */
+/* Skips the test where the transport chooses the addresses: MPI opens none twice. */
 static void require_given_addresses(void)
 {
     if (strncmp(test_init_string(), "mpi", 3) == 0)
         test_skip("the transport chooses the addresses, no two processes have the same");
-    if (getenv("FI_PROVIDER_PATH") != NULL) /* the strict provider, by the name of any profile */
+    if (getenv("FI_PROVIDER_PATH") != NULL) /* the strict provider, under the name of any profile */
         test_skip("nobody listens at an address of bytes that is given");
 }
 
-/* Whoever sends much to a process that was killed waits without end, or turns round and round. */
+/* Skips the test where many sends to a killed process block for ever, or loop. */
 static void require_writes_to_the_dead(void)
 {
     if (strncmp(test_init_string(), "mpi", 3) == 0)
@@ -129,7 +129,7 @@ static void awaited_replies_fail(void **state)
     end_progress(&end, 100);
     child_kill(&child);
     assert_int_equal(ended_in_time(&end, OPS), OPS);
-    /* Later ones fail, too, at once or soon. */
+    /* Later operations fail, too, at once or soon. */
     events[0].done = 0;
     ret = end_receive_expected(&end, &events[0], buf, sizeof(buf), peer, 1, ops[0]);
     if (ret == NA_SUCCESS)
@@ -139,7 +139,8 @@ static void awaited_replies_fail(void **state)
     finish(&end, peer);
 }
 
-/* Each send to the dead ends; when the first one fails depends on where the others were put. */
+/* Each send to a dead peer ends. When the first one fails depends on the buffers that took the
+ * earlier ones. */
 static void later_sends_end(void **state)
 {
     static uint8_t buf[64];
@@ -165,7 +166,7 @@ static void later_sends_end(void **state)
     finish(&end, peer);
 }
 
-/* Nobody polls until the descriptor says so. */
+/* The process sleeps on the descriptor, which becomes readable when the peer dies. */
 static void a_process_that_sleeps_is_told(void **state)
 {
     static uint8_t buf[64];
@@ -190,7 +191,8 @@ static void a_process_that_sleeps_is_told(void **state)
     finish(&end, peer);
 }
 
-/* A forked child has our descriptors, too, so that closing one does not end its events. */
+/* After the death of a peer the descriptor does not stay readable. A forked child shares our
+ * descriptors, so that closing one does not remove it from an epoll set. */
 static void the_dead_wake_nobody_for_ever(void **state)
 {
     struct pollfd descriptor = {.events = POLLIN};
@@ -249,7 +251,8 @@ static void queued_sends_fail(void **state)
     finish(&end, peer);
 }
 
-/* The sender dies while it floods: what arrived is whole, and the receiver goes on. */
+/* The sender dies in the middle of many messages. Those that arrived are complete, and the receiver
+ * goes on. */
 static void a_sender_that_dies_does_no_harm(void **state)
 {
     static uint8_t bufs[OPS][2048];
@@ -268,7 +271,7 @@ static void a_sender_that_dies_does_no_harm(void **state)
     for (int i = 0; i < 100; i++)
         assert_true(event_wait(&end, &events[i], TEST_WAIT_MS));
     child_kill(&child);
-    end_progress(&end, 300); /* what was under way still arrives */
+    end_progress(&end, 300); /* messages in flight still arrive */
     for (int i = 0; i < OPS; i++) {
         if (events[i].done == 0)
             assert_int_equal(NA_Cancel(end.na_class, end.context, ops[i]), NA_SUCCESS);
@@ -286,7 +289,7 @@ static void a_sender_that_dies_does_no_harm(void **state)
     child_stop(&other);
 }
 
-/* Gets and puts of so many bytes, by turns. */
+/* Starts `count` transfers of `size` bytes, gets and puts in turn. */
 static void transfers_start(struct end *end, na_mem_handle_t *local, na_mem_handle_t *remote,
                             na_addr_t *peer, int count, size_t size)
 {
@@ -326,7 +329,7 @@ static void transfers_fail_when_their_target_dies(void **state)
     free(local);
 }
 
-/* The one who asks dies; the target is unharmed and serves others. */
+/* The origin of a transfer dies. The target is unharmed and serves others. */
 static void an_origin_that_dies_does_no_harm(void **state)
 {
     struct peer_request head = {.command = PEER_GET_LOOP};
@@ -377,7 +380,7 @@ static void a_peer_that_closes_is_noticed(void **state)
     finish(&end, peer);
 }
 
-/* Nobody was there to begin with: an error of the lookup, or of the first operation. */
+/* Nothing listens at the address: the lookup or the first operation fails. */
 static void a_peer_that_was_never_there_is_an_error(void **state)
 {
     static uint8_t buf[64];
@@ -402,7 +405,7 @@ static void a_peer_that_was_never_there_is_an_error(void **state)
     finish(&end, peer);
 }
 
-/* What was asked of the dead fails; what is asked of the next one at its address is answered. */
+/* Operations with a dead peer fail. Operations with its successor at the same address succeed. */
 static void a_peer_comes_back_at_the_same_address(void **state)
 {
     static uint8_t buf[64];
@@ -428,7 +431,7 @@ static void a_peer_comes_back_at_the_same_address(void **state)
     child_stop(&next);
 }
 
-/* Puts and gets that the dead left behind are in nobody's way. */
+/* Pending puts and gets with a dead peer do not disturb those with its successor. */
 static void transfers_go_to_the_next_one_at_its_address(void **state)
 {
     uint8_t packed[512], *local;
@@ -457,7 +460,7 @@ static void transfers_go_to_the_next_one_at_its_address(void **state)
 
     child_start(&next, child.address, "plain");
     assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &again), NA_SUCCESS);
-    /* The first words to it may meet the end of the old connection. */
+    /* The first message may reach the old connection, which has ended. */
     for (uint64_t until = now_ms() + TEST_WAIT_MS; ret != NA_SUCCESS && now_ms() < until;) {
         size = sizeof(packed);
         ret = end_command(&end, again, PEER_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size);
@@ -498,7 +501,8 @@ static void take_lost(na_class_t *na_class, na_addr_t *addr, na_return_t reason,
     }
 }
 
-/* No operation is outstanding: with the notice on from the start, and with it on since they met. */
+/* The notification is enabled for one peer before the first contact, for another one after it. No
+ * operation is outstanding when they die. */
 static void the_death_of_an_idle_peer_is_told(void **state)
 {
     struct child children[2], living;
@@ -538,7 +542,7 @@ static void the_death_of_an_idle_peer_is_told(void **state)
     assert_int_equal(lost.others, 0);
     NA_Addr_free(end.na_class, peers[1]);
     NA_Addr_free(end.na_class, other);
-    finish(&end, peers[0]); /* what is lost from now on is told to nobody */
+    finish(&end, peers[0]); /* a peer lost after this is not reported */
     child_stop(&living);
 }
 
@@ -555,7 +559,7 @@ int main(void)
         cmocka_unit_test(an_origin_that_dies_does_no_harm),
         cmocka_unit_test(a_peer_that_closes_is_noticed),
         cmocka_unit_test(the_death_of_an_idle_peer_is_told),
-        /* After it Open MPI connects to nobody for minutes. */
+        /* After this test Open MPI establishes no connection for minutes. */
         cmocka_unit_test(a_peer_that_was_never_there_is_an_error),
         cmocka_unit_test(a_peer_comes_back_at_the_same_address),
         cmocka_unit_test(transfers_go_to_the_next_one_at_its_address),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A listener that is out of descriptors: says so, sleeps, and serves again when it has some. */
+/* A listener that is out of descriptors logs that, sleeps, and accepts connections again when it
+ * has some. */
 
 #include "transport_test.h"
 
@@ -51,7 +52,7 @@ static unsigned int logged(FILE *log)
     return count;
 }
 
-/* Tells its address through the socket `arg`; ends well when a message came after all. */
+/* Sends its address through the socket `arg`. Returns success if a message arrived in the end. */
 static int serve_without_descriptors(void *arg)
 {
     const int talk = *(const int *) arg;
@@ -79,7 +80,7 @@ static int serve_without_descriptors(void *arg)
     none.rlim_cur = 3;
     TEST_REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
     TEST_REQUIRE(write(talk, address, sizeof(address)) == sizeof(address));
-    TEST_REQUIRE(read(talk, in, 1) == 1); /* somebody has connected and waits */
+    TEST_REQUIRE(read(talk, in, 1) == 1); /* a client has connected and waits to be accepted */
     end = now_ms() + TEST_WAIT_MS;
     while (logged(log) == 0 && now_ms() < end)
         end_progress(&server, 50);
@@ -122,7 +123,7 @@ static void a_listener_without_descriptors_sleeps(void **state)
     assert_int_equal(NA_Msg_send_unexpected(client.na_class, client.context, event_callback, &sent,
                                             "hello", 5, NULL, peer, 0, 0, op),
                      NA_SUCCESS);
-    end_progress(&client, 50); /* connects: to the backlog of the listener */
+    end_progress(&client, 50); /* connects: the connection waits in the listener's backlog */
     assert_int_equal(write(talk[0], "", 1), 1);
     assert_true(event_wait(&client, &sent, 2 * TEST_WAIT_MS));
     assert_int_equal(sent.ret, NA_SUCCESS);

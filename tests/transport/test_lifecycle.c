@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opening and closing: again and again, many in one process, and with things outstanding. */
+/* Opening and closing: repeatedly, many in one process, and with operations outstanding. */
 
 #include "transport_rma.h"
 
@@ -20,7 +20,8 @@ static unsigned int open_descriptors(void)
     return (unsigned int) test_count("/proc/self/fd");
 }
 
-/* What a library opens once for the process may stay; what each class opens may not. */
+/* Opens and closes a class repeatedly. Descriptors that a library opens once for the process may
+ * remain, those of each class may not. */
 static void endpoints_open_and_close_many_times(void **state)
 {
     const int rounds = test_is_sm() ? 200 : 20;
@@ -47,7 +48,7 @@ static void endpoints_open_and_close_many_times(void **state)
     child_stop(&child);
 }
 
-/* Progresses both until the event has happened. */
+/* Progresses both ends until the event has happened. */
 static void wait_for_both(struct end *one, struct end *two, struct event *event)
 {
     uint64_t until = now_ms() + TEST_WAIT_MS;
@@ -94,7 +95,8 @@ static void twenty_classes_live_in_one_process(void **state)
         end_close(&ends[(i * 3) % CLASSES]);
 }
 
-/* Each traffic class, thread mode and way of progress works between two classes, by a message. */
+/* For each traffic class, thread mode and progress mode, a message is passed between two
+ * classes. */
 static void every_mode_serves(void **state)
 {
     (void) state;
@@ -131,7 +133,7 @@ static void every_mode_serves(void **state)
     }
 }
 
-/* Triggers what the end of the context brings, then closes. */
+/* Triggers the completions of the context's end, then closes. */
 static void close_with_things_outstanding(struct end *end)
 {
     na_return_t ret;
@@ -149,7 +151,8 @@ static void close_with_things_outstanding(struct end *end)
     assert_int_equal(ret, NA_SUCCESS);
 }
 
-/* Receives, sends to a peer that naps, and transfers: each one ends once, none goes on later. */
+/* A class closes with receives, sends to a sleeping peer and transfers outstanding. Each completes
+ * once, and none continues afterwards. */
 static void a_class_closes_with_things_outstanding(void **state)
 {
     enum {
@@ -200,13 +203,13 @@ static void a_class_closes_with_things_outstanding(void **state)
             fail_msg("byte %zu was got after the end of the get", i);
     free(rma.local);
     free(events);
-    /* The peer is none the worse. */
+    /* The peer still works. */
     end_open(&rma.end, NULL, NULL);
     assert_int_equal(NA_Addr_lookup(rma.end.na_class, rma.child.address, &rma.peer), NA_SUCCESS);
     pair_close(&rma.child, &rma.end, rma.peer);
 }
 
-/* Messages that nobody received go with the class. */
+/* Messages that no receive took are freed with the class. */
 static void a_class_closes_with_messages_unreceived(void **state)
 {
     struct child child;
@@ -221,11 +224,12 @@ static void a_class_closes_with_messages_unreceived(void **state)
     end_close(&end);
     end_open(&end, NULL, NULL);
     assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &peer), NA_SUCCESS);
-    end_check_peer(&end, peer); /* it is not stuck with the rest */
+    end_check_peer(&end, peer); /* the peer is not blocked by the other messages */
     pair_close(&child, &end, peer);
 }
 
-/* Also when it is all that was ever sent on that way. */
+/* Messages that were sent before the class closes arrive, also when no others were ever sent to
+ * that peer. */
 static void what_is_sent_before_a_class_closes_arrives(void **state)
 {
     struct child child;
@@ -252,7 +256,8 @@ static void what_is_sent_before_a_class_closes_arrives(void **state)
     pair_close(&child, &end, peer);
 }
 
-/* Its process lives on. */
+/* The class of the peer has closed while its process lives on: operations with it fail, they do not
+ * wait. */
 static void a_class_that_has_closed_is_not_waited_for(void **state)
 {
     struct event got = {0}, sent = {0}, reply = {0};
@@ -273,7 +278,7 @@ static void a_class_that_has_closed_is_not_waited_for(void **state)
                      NA_SUCCESS);
     for (uint64_t until = now_ms() + TEST_WAIT_MS;
          (got.done == 0 || sent.done == 0) && now_ms() < until;) {
-        end_progress(&from, 0); /* connecting takes both */
+        end_progress(&from, 0); /* connecting needs progress at both sides */
         end_progress(&to, 0);
     }
     assert_int_equal(got.done + sent.done, 2);
@@ -322,7 +327,7 @@ static void a_class_says_what_it_is(void **state)
     (void) snprintf(expected, sizeof(expected), "%s+%s", NA_Get_class_name(end.na_class),
                     NA_Get_class_protocol(end.na_class));
     assert_true(strncmp(test_init_string(), expected, strlen(expected)) == 0);
-    /* Addresses of a wrapped transport are those of the transport. */
+    /* A wrapped transport keeps its own addresses. */
     if (strcmp(NA_Get_class_name(end.na_class), "fault") == 0)
         (void) snprintf(expected, sizeof(expected), "%s", NA_Get_class_protocol(end.na_class));
     end_address(&end, address, sizeof(address));

@@ -21,7 +21,7 @@ static void fill(uint8_t *buf, size_t size)
         buf[i] = (uint8_t) (i * 31 + size);
 }
 
-/* All small ones, all close to the limit, some between. */
+/* Steps through all small sizes, all sizes close to the limit, and some between. */
 static size_t next_size(size_t size, size_t max)
 {
     size_t step = max > 8192 ? max / 300 : 13;
@@ -51,7 +51,7 @@ static void messages_of_every_size_arrive_whole(void **state)
 
         fill(request, size);
         if (size >= sizeof(uint32_t))
-            memset(request, 0, sizeof(uint32_t)); /* PEER_ECHO */
+            memset(request, 0, sizeof(uint32_t)); /* the field of the command: PEER_ECHO */
         memset(reply, 0xee, max);
         assert_int_equal(end_call(&end, peer, request, size, reply, &got), NA_SUCCESS);
         assert_int_equal(got, size);
@@ -111,7 +111,7 @@ static void an_endpoint_sends_to_itself(void **state)
     free(in);
 }
 
-/* Sends in flight of a test that keeps many. */
+/* The sends in flight of a test that keeps many. */
 struct window {
     na_op_id_t *ops[WINDOW];
     struct event events[WINDOW];
@@ -155,7 +155,7 @@ static void a_hundred_thousand_messages_keep_their_order(void **state)
     free(window);
 }
 
-/* The number of each event of a run, as it is told. */
+/* An event and its number in the order of the callbacks. */
 struct numbered {
     struct event event;
     unsigned int number;
@@ -173,7 +173,7 @@ static void numbered_callback(const struct na_cb_info *info)
     event_callback(&inner);
 }
 
-/* The peer sends an unexpected one, an expected one, and so on: that is how they arrive. */
+/* The peer sends unexpected and expected messages in turn, and they arrive in that order. */
 static void unexpected_and_expected_messages_keep_one_order(void **state)
 {
     static uint8_t bufs[2 * PAIRS][64];
@@ -244,7 +244,8 @@ static void receives_with_one_tag_are_filled_in_order(void **state)
     end_close(&end);
 }
 
-/* The second peer answers first: the first one's receive is not its business. */
+/* Two peers use the same tag. The reply of the second one arrives first and does not match the
+ * receive of the first one. */
 static void one_tag_of_two_peers_is_told_apart(void **state)
 {
     struct peer_request replies[2] = {0};
@@ -291,7 +292,8 @@ static void a_message_too_large_for_its_receive_is_an_error(void **state)
     assert_int_equal(NA_Addr_self(end.na_class, &self), NA_SUCCESS);
     op = NA_Op_create(end.na_class, NA_OP_SINGLE);
     in[200] = 0xee;
-    for (int kind = 0; kind < 3; kind++) { /* late, early, expected */
+    /* received after its arrival, received before it, and expected */
+    for (int kind = 0; kind < 3; kind++) {
         struct event event = {0};
 
         if (kind == 1) {
@@ -339,7 +341,8 @@ static void multi_callback(const struct na_cb_info *info)
     NA_Addr_free(multi->na_class, info->info.multi_recv_unexpected.source);
 }
 
-/* Posted again as soon as it is used up; what comes between waits. */
+/* The receive is posted again as soon as it is used up. Messages that arrive in between are
+ * kept. */
 static void a_multi_receive_takes_messages_until_it_is_full(void **state)
 {
     struct multi multi = {.in_order = true};
@@ -373,7 +376,8 @@ static void a_multi_receive_takes_messages_until_it_is_full(void **state)
     }
     assert_int_equal(multi.messages, 1000);
     assert_true(multi.in_order);
-    assert_in_range(posted, 2, 1000 / (5000 / 128) + 2); /* at least what was beyond one message */
+    /* a buffer is used up only when at most one more message would fit */
+    assert_in_range(posted, 2, 1000 / (5000 / 128) + 2);
     if (multi.lasts < posted) {
         assert_int_equal(NA_Cancel(end.na_class, end.context, op), NA_SUCCESS);
         end_progress(&end, 100);
@@ -424,7 +428,7 @@ static void many_senders_are_told_apart(void **state)
         child_stop(&children[i]);
 }
 
-/* Several that have never met it connect to one at the same moment. */
+/* Several new endpoints connect to one endpoint at the same moment. */
 static void many_who_connect_at_once_get_through(void **state)
 {
     struct peer_request request = {.command = PEER_MEET};
@@ -498,7 +502,7 @@ static void a_message_sent_right_before_closing_arrives(void **state)
                                                 &sent, "first", 6, NULL, to, 0, 1, send_op),
                          NA_SUCCESS);
         while ((sent.done == 0 || event.done == 0) && now_ms() < until) {
-            end_progress(&client, 0); /* connecting takes both */
+            end_progress(&client, 0); /* connecting needs progress at both sides */
             end_progress(&server, 0);
         }
         assert_int_equal(sent.done, 1);

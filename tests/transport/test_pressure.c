@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages without a receive: which wait, which are dropped, and what holds back their sender. */
+/* Messages without a receive: which are kept, which are dropped, and how the sender is held
+ * back. */
 
 #include "transport_test.h"
 
@@ -11,7 +12,7 @@
 
 #include <cmocka.h>
 
-/* Unexpected ones wait for a receive, and expected ones behind them get through. */
+/* Unexpected messages wait for a receive, and expected messages sent after them are not blocked. */
 static void messages_before_their_receive_wait(void **state)
 {
     uint8_t in[64];
@@ -46,7 +47,8 @@ static void messages_before_their_receive_wait(void **state)
     end_close(&end);
 }
 
-/* First without any receive; a call is answered all the same while they wait. */
+/* Floods the endpoint with unexpected messages while it has no receive posted. A call is answered
+ * nevertheless. */
 static void flood(uint32_t messages, size_t size)
 {
     uint8_t *in = malloc(size);
@@ -85,7 +87,8 @@ static void flood(uint32_t messages, size_t size)
     free(in);
 }
 
-/* More than any queue holds: the sender is held back, and everything arrives afterwards. */
+/* More messages than any queue holds: the sender is held back, and every message arrives in the
+ * end. */
 static void a_flood_without_receives_is_bounded_and_complete(void **state)
 {
     struct end end;
@@ -114,7 +117,7 @@ static void an_expected_message_without_a_receive_is_dropped(void **state)
     op = NA_Op_create(end.na_class, NA_OP_SINGLE);
     for (uint32_t i = 0; i < 500; i++)
         assert_int_equal(end_send(&end, peer, &request, sizeof(request), i % 5, false), NA_SUCCESS);
-    end_check_peer(&end, peer); /* its answer is behind them all */
+    end_check_peer(&end, peer); /* the reply arrives after all of them */
     request.a = 2;
     for (uint32_t i = 0; i < 5; i++) {
         event.done = 0;
@@ -129,7 +132,7 @@ static void an_expected_message_without_a_receive_is_dropped(void **state)
     pair_close(&child, &end, peer);
 }
 
-/* Told of back-pressure, the caller tries again, and nothing is lost or comes twice. */
+/* When the caller is told of back-pressure, it sends again; nothing is lost or received twice. */
 static void without_retry_back_pressure_is_reported(void **state)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Put and get: sizes, offsets, pieces, many at once, both directions, and what is refused. */
+/* Put and get: sizes, offsets, pieces, many at once, both directions, and refused transfers. */
 
 #include "transport_agent.h"
 #include "transport_rma.h"
@@ -19,8 +19,8 @@
 #define BYTES RMA_BYTES
 #define LARGE ((16u << 20) + 1)
 
-/* Whether shared memory goes by cross-memory attach: its system lets processes of one user read and
- * write each other, whatever a handle says. */
+/* Whether na+sm uses cross-memory attach: the system lets processes of one user access each other's
+ * memory, whatever the rights of the handle. */
 static bool is_attached(void)
 {
     const char *way = getenv("AMALGAM_SM_RMA");
@@ -28,7 +28,7 @@ static bool is_attached(void)
     return strstr(test_init_string(), "na+sm") != NULL && (way == NULL || strcmp(way, "copy") != 0);
 }
 
-/* The target sleeps, unless the transport needs it for each piece. */
+/* The target sleeps without progress, unless the transport needs its progress for each piece. */
 static void every_size_at_every_offset_is_exact(void **state)
 {
     static const size_t sizes[] = {1,     8,    72,     73,     100,    4095,    4096,
@@ -87,7 +87,8 @@ static void sixteen_mebibytes_and_a_byte_go_both_ways(void **state)
     rma_close(&rma, true);
 }
 
-/* Where byte `index` of the exposed block is found by offset, with the pieces back to front. */
+/* Returns the offset of byte `index` of the exposed block, whose pieces are registered back to
+ * front. */
 static size_t piece_offset(size_t index, size_t pieces)
 {
     size_t piece = BYTES / pieces;
@@ -130,7 +131,7 @@ static void pieces_are_one_range(void **state)
     rma_close(&rma, true);
 }
 
-/* More than any queue holds, puts and gets mixed: a put of the one half, a get of the other. */
+/* More transfers than any queue holds: puts to one half of the memory, gets from the other. */
 static void many_in_flight_end_each_for_itself(void **state)
 {
     struct event *events = calloc(600, sizeof(*events));
@@ -167,7 +168,7 @@ static void many_in_flight_end_each_for_itself(void **state)
     free(events);
 }
 
-/* The peer is the origin, and we are. */
+/* The peer and this process are origins of transfers at the same time. */
 static void both_sides_transfer_at_a_time(void **state)
 {
     struct peer_request request = {.command = PEER_TRANSFER, .b = 1 << 20};
@@ -250,8 +251,8 @@ static void ranges_are_checked(void **state)
     rma_close(&rma, true);
 }
 
-/* Waits until the peer answers again: some fabrics cut the connection of an origin that reached for
- * what it must not, and make a new one. */
+/* Waits until the peer answers again: some fabrics abort the connection of an origin whose access
+ * is refused, and establish a new one. */
 static void wait_for_peer(struct rma *rma)
 {
     uint64_t until = now_ms() + TEST_WAIT_MS;
@@ -269,8 +270,8 @@ static void wait_for_peer(struct rma *rma)
     end_check_peer(&rma->end, rma->peer);
 }
 
-/* Tries each forgery of the handle with a get or a put; `count_p` receives how many went through.
- * Whatever becomes of one, it ends, and touches nothing that the true one does not reach. */
+/* Tries each forgery of the handle with a get or a put; `count_p` receives how many succeeded. Each
+ * transfer ends, and touches no memory that the true handle does not cover. */
 static void forge(struct rma *rma, bool put, uint8_t flip, unsigned int *count_p)
 {
     uint8_t packed[sizeof(rma->packed)];
@@ -322,10 +323,11 @@ static void forged_handles_reach_nothing(void **state)
     }
     print_message("forgeries that got through: %u gets, %u puts\n", gets, puts);
     wait_for_peer(&rma);
-    assert_int_equal(puts, 0); /* the memory is not for writing, by any handle */
+    assert_int_equal(puts, 0); /* no handle allows writing to this memory */
     assert_int_equal(rma_remote_sum(&rma), before);
     memset(rma.local, 0, BYTES);
-    assert_int_equal(rma_transfer(&rma, false, 0, 0, BYTES), NA_SUCCESS); /* the true one works */
+    /* the true handle works */
+    assert_int_equal(rma_transfer(&rma, false, 0, 0, BYTES), NA_SUCCESS);
     assert_int_equal(rma_local_sum(&rma), before);
     rma_close(&rma, true);
 }
@@ -361,7 +363,8 @@ static void deregistered_memory_is_out_of_reach(void **state)
     rma_close(&rma, true);
 }
 
-/* The connection, and what others have in hand there, outlive it. */
+/* A refused transfer does not end the connection, nor the operations of other processes with the
+ * target. */
 static void a_refused_transfer_costs_nobody_else(void **state)
 {
     struct peer_request reply;
@@ -386,7 +389,8 @@ static void a_refused_transfer_costs_nobody_else(void **state)
     rma_close(&rma, true);
 }
 
-/* Behind it, too, and before it. The stale handle is of memory that is deregistered. */
+/* Transfers that are in flight before and after a refused one succeed. The refused ones use a stale
+ * handle, whose memory is deregistered. */
 static void transfers_under_way_outlive_a_refused_one(void **state)
 {
     enum {
@@ -428,7 +432,7 @@ static void transfers_under_way_outlive_a_refused_one(void **state)
     rma_close(&rma, true);
 }
 
-/* The peer puts into our memory. It is deregistered as soon as something has arrived. */
+/* The peer puts to our memory, which is deregistered as soon as the first bytes have arrived. */
 static void put_and_deregister(bool is_stopped)
 {
     struct peer_request request = {.command = PEER_TRANSFER, .a = 1, .b = 3 * LARGE, .c = 0x22};
@@ -459,7 +463,7 @@ static void put_and_deregister(bool is_stopped)
     memcpy(copy, mine, 3 * LARGE);
     if (is_stopped)
         assert_int_equal(kill(rma.child.pid, SIGCONT), 0);
-    wait_for_peer(&rma); /* it has done with the put when it answers */
+    wait_for_peer(&rma); /* the peer answers after its put has ended */
     assert_memory_equal(copy, mine, 3 * LARGE);
     NA_Mem_handle_free(rma.end.na_class, mem);
     rma_close(&rma, true);
@@ -515,7 +519,7 @@ static void an_endpoint_reaches_its_own_memory(void **state)
     rma_close(&rma, false);
 }
 
-/* Each thread starts transfers and waits for them, so that others poll while it starts one. */
+/* Each thread starts transfers and waits for them, so that other threads poll meanwhile. */
 static void *transfer_many(void *arg)
 {
     struct rma *rma = arg;
@@ -534,7 +538,7 @@ static void many_threads_transfer_at_a_time(void **state)
     (void) state;
     assert_int_equal(rma_open(&rmas[0], "plain", NA_MEM_READWRITE, BYTES, 1), 0);
     for (int i = 0; i < 4; i++) {
-        if (i > 0) { /* the same, but memory of its own */
+        if (i > 0) { /* the same peer and endpoint, but memory of its own */
             rmas[i] = rmas[0];
             rmas[i].local = calloc(1, BYTES);
             rmas[i].local_mem = mem_open(&rmas[0].end, rmas[i].local, BYTES, NA_MEM_READWRITE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Signal handlers are the program's: no library of a fabric may put its own in their place. */
+/* Signal handlers belong to the program: opening a transport does not replace them. */
 
 #include "transport_test.h"
 
@@ -21,7 +21,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
     (void) context;
 }
 
-/* Signals get one of three dispositions in turn. */
+/* Gives each signal one of three dispositions in turn. */
 static struct sigaction disposition(int number, int shift)
 {
     struct sigaction action;
@@ -42,10 +42,8 @@ static struct sigaction disposition(int number, int shift)
     return action;
 }
 
-/*
- * Open MPI writes to the sockets of processes that have ended: nobody should end by that. MPICH has
- * a signal of its own. Both take the place of none.
- */
+/* Open MPI handles SIGPIPE, since it writes to sockets of ended processes; MPICH uses SIGUSR1. Both
+ * replace the default disposition only. */
 static bool is_for_mpi(int number, const struct sigaction *expected)
 {
     return strncmp(test_init_string(), "mpi", 3) == 0 && (number == SIGPIPE || number == SIGUSR1) &&
@@ -73,7 +71,7 @@ static int count_changed(const char *when, int shift)
     return changed;
 }
 
-/* In a process of its own, since a library is loaded once. */
+/* Runs in a process of its own, since a library is loaded only once. */
 static int run_with(int shift)
 {
     struct na_plugin_record *records = NULL;
@@ -84,7 +82,7 @@ static int run_with(int shift)
     for (int number = 1; number < NSIG; number++) {
         struct sigaction action = disposition(number, shift);
 
-        (void) sigaction(number, &action, NULL); /* refused where the system wants it */
+        (void) sigaction(number, &action, NULL); /* fails for signals that cannot be caught */
     }
     na_class = NA_Initialize(test_init_string(), true);
     if (na_class == NULL)

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #define THREADS 8
-/* The sockets provider moves data in a thread of its own, whose turn comes after the eight here. */
+/* The sockets provider moves data in a thread of its own, which competes with the eight here. */
 #define CALLS (TEST_SANITIZED || strstr(test_init_string(), "sockets") != NULL ? 300u : 1000u)
 
 struct worker {
@@ -68,7 +68,7 @@ static void eight_threads_share_a_context(void **state)
     pair_close(&child, &end, peer);
 }
 
-/* Sends to the endpoint itself and receives whatever comes. */
+/* Sends to the own endpoint and receives from it. */
 static void *flood_self(void *arg)
 {
     struct worker *worker = arg;
@@ -110,7 +110,7 @@ static void eight_threads_flood_their_own_endpoint(void **state)
     end_close(&end);
 }
 
-/* Looks up, compares, writes and frees, with a call now and then. */
+/* Looks up, compares, prints and frees addresses, and sends a request now and then. */
 static void *handle_addresses(void *arg)
 {
     struct worker *worker = arg;
@@ -153,7 +153,7 @@ static void eight_threads_handle_one_address(void **state)
     pair_close(&child, &end, peer);
 }
 
-/* Each registers memory of its own and gets it through the endpoint's own address. */
+/* Registers memory and gets it through the endpoint's own address. */
 static void *register_and_get(void *arg)
 {
     struct worker *worker = arg;

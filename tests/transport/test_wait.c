@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sleeping, on the descriptor and in a poll, and what ends it. */
+/* Sleeping on the descriptor or in a poll, and the events that end the sleep. */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE
@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-/* Skips the test where there is nothing to sleep on. */
+/* Skips the test where there is no descriptor to sleep on. */
 static void require_descriptor(struct end *end)
 {
     if (NA_Poll_get_fd(end->na_class, end->context) >= 0)
@@ -28,10 +28,8 @@ static void require_descriptor(struct end *end)
     test_skip("no descriptor to wait on");
 }
 
-/*
- * Polls only when the descriptor says so, until the event has happened; how often it slept. Each
- * sleep may be a minute long, so that a wake-up which is missing is seen by the time.
- */
+/* Polls only when the descriptor is readable, until the event has happened; returns how often it
+ * slept. A sleep may last a minute, so that a missing wake-up exceeds the time limit. */
 static unsigned int sleep_until(struct end *end, struct event *event)
 {
     struct pollfd descriptor = {.fd = NA_Poll_get_fd(end->na_class, end->context),
@@ -69,7 +67,7 @@ static void nothing_is_a_timeout_after_the_time(void **state)
     end_close(&end);
 }
 
-/* Both sides sleep between the messages: each one wakes its receiver at once. */
+/* Both sides sleep between the messages, and each message wakes its receiver at once. */
 static void sleepers_are_woken_by_messages(void **state)
 {
     struct child child;
@@ -82,7 +80,7 @@ static void sleepers_are_woken_by_messages(void **state)
     for (int i = 0; i < 100; i++) {
         uint64_t from;
 
-        (void) usleep(1000); /* the peer has gone to sleep, for up to ten seconds */
+        (void) usleep(1000); /* by now the peer sleeps, for up to ten seconds */
         from = now_ms();
         end_check_peer(&end, peer);
         assert_in_range(now_ms() - from, 0, 5000);
@@ -117,12 +115,12 @@ static void the_descriptor_wakes_for_a_message(void **state)
         assert_in_range(now_ms() - from, 0,
                         TEST_WAIT_MS / 2); /* less than a sleep without a wake */
     }
-    assert_in_range(sleeps, 1, 1000); /* it did sleep, and not in slices */
+    assert_in_range(sleeps, 1, 1000); /* it did sleep, and not in short slices */
     NA_Op_destroy(end.na_class, op);
     pair_close(&child, &end, peer);
 }
 
-/* A transfer in many pieces: whoever sleeps is woken for each of its steps. */
+/* A transfer in many pieces: each side that sleeps is woken for each of its steps. */
 static void the_descriptor_wakes_for_a_transfer(void **state)
 {
     struct rma rma;
@@ -168,7 +166,7 @@ static void *send_later(void *arg)
     return NULL;
 }
 
-/* `descriptor`: the sleeper waits for it, otherwise inside of NA_Poll_wait. */
+/* `descriptor`: the thread sleeps on the descriptor, otherwise in NA_Poll_wait(). */
 static void what_another_thread_starts_ends_a_sleep(bool descriptor)
 {
     struct starter starter = {0};
@@ -259,7 +257,7 @@ static void a_cancellation_ends_a_wait(void **state)
     end_close(&end);
 }
 
-/* A connection and posted receives, but no traffic: the descriptor is not readable for nothing. */
+/* Connected, with receives posted and no traffic: the descriptor is not readable. */
 static void a_quiet_descriptor_stays_quiet(void **state)
 {
     unsigned int wakeups = 0;

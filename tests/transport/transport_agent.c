@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Both sides of the sockets at which agents wait. */
+/* Both sides of the sockets on which agents accept requests. */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define AGENTS     64
-#define CONNECT_MS 20000 /* until one that was just started waits */
+#define CONNECT_MS 20000 /* how long an agent that has just been started may take to listen */
 
 static struct sockaddr_un agent_address(const char *folder, int number);
 static int agent_connect(int number, int attempts);
@@ -25,7 +25,7 @@ static bool agent_receive(int fd, char option[AGENT_OPTION_MAX], int fds[2]);
 static void agents_dismiss(void);
 static void standard_restore(const int kept[2]);
 
-static int agents[AGENTS]; /* the test's connections, by number; 0: not asked for */
+static int agents[AGENTS]; /* the test's connection to each agent; 0: not connected yet */
 
 bool agent_is_used(void)
 {
@@ -65,7 +65,7 @@ bool agent_end(int agent)
     return is_well;
 }
 
-/* An empty option is the end. */
+/* An empty option ends the agent. */
 int agent_serve(const char *folder, bool (*session)(const char *option))
 {
     const int kept[2] = {dup(STDIN_FILENO), dup(STDOUT_FILENO)};
@@ -162,7 +162,8 @@ static bool agent_receive(int fd, char option[AGENT_OPTION_MAX], int fds[2])
     return option[0] == '\0' || fds[0] >= 0;
 }
 
-/* One that serves somebody else's test is none of ours; one that hangs is not waited for. */
+/* Tells the agents to end. An agent that serves another test is left alone, and one that hangs is
+ * not waited for. */
 static void agents_dismiss(void)
 {
     for (int i = 0; i < AGENTS; i++) {

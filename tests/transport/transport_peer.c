@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The other process of the tests: opens an endpoint, prints its address and does what it is asked
- * to (enum peer_command) until its standard input ends.
+ * The peer process of the tests: opens an endpoint, prints its address and executes requests (enum
+ * peer_command) until its standard input ends.
+ *
  * Usage: transport_peer INIT [busy|plain|idle|contexts|undumpable], or transport_peer INIT agent
- * FOLDER to be one when a test asks for it (transport_agent.h).
+ * FOLDER to be an agent (transport_agent.h).
  */
 
 #ifndef _GNU_SOURCE
@@ -21,14 +22,14 @@
 #include <unistd.h>
 
 #define PEER_CONTEXTS 3
-#define PEER_RECEIVES 32 /* of each context */
+#define PEER_RECEIVES 32 /* posted on each context */
 #define PEER_SENDS    64
 
 struct peer_receive {
     na_context_t *context;
     na_op_id_t *op;
     uint8_t *buf;
-    struct peer_receive *next; /* of those that came while an answer waited */
+    struct peer_receive *next; /* links the messages that arrived while a reply was delayed */
     na_addr_t *from;
     na_tag_t tag;
     size_t size;
@@ -36,13 +37,13 @@ struct peer_receive {
 
 struct peer_send {
     na_context_t *context;
-    na_addr_t *to; /* kept until it is done */
+    na_addr_t *to; /* freed when the send has completed */
     na_op_id_t *op;
     uint8_t *buf;
     bool in_use;
 };
 
-/* A request that is being served: where it came in, from whom, and what is to be said. */
+/* A request in progress: the context on which it arrived, its source, and the reply. */
 struct peer_call {
     na_context_t *context;
     na_addr_t *from;
@@ -106,7 +107,7 @@ int main(int argc, char **argv)
     return peer_run(argc > 2 ? argv[2] : "plain") ? 0 : 1;
 }
 
-/* Until the input ends. */
+/* Serves until the input ends. */
 static bool peer_run(const char *option)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -132,7 +133,8 @@ static bool peer_run(const char *option)
     return peer_close();
 }
 
-/* One of several of this process. The first class of all is opened by all processes together. */
+/* Runs one of several sessions of this process. The first class of all is opened by all processes
+ * together. */
 static bool peer_session(const char *option)
 {
     memset(peer_counts, 0, sizeof(peer_counts));
@@ -189,7 +191,7 @@ static void peer_post(struct peer_receive *receive)
                                   receive->op);
 }
 
-/* Answers leave in the order of the requests, also when one has to wait. */
+/* Replies leave in the order of the requests, also when one is delayed. */
 static void peer_received(const struct na_cb_info *info)
 {
     struct peer_receive *receive = info->arg;
@@ -365,7 +367,8 @@ static void peer_reply(const struct peer_call *call, const void *buf, size_t siz
     peer_is_answering = false;
 }
 
-/* The pieces are in turn from the back of the block to its front, so that their order matters. */
+/* The pieces are registered from the back of the block to its front, so that a wrong order
+ * shows. */
 static void peer_expose(const struct peer_call *call)
 {
     const struct peer_request *request = &call->request;
@@ -437,7 +440,7 @@ static void peer_transfer(const struct peer_call *call)
     free(buf);
 }
 
-/* Between our memory and the one whose handle follows the request. */
+/* Transfers between a local buffer and the memory whose handle follows the request. */
 static na_return_t peer_transfer_once(const struct peer_call *call, uint8_t *buf, bool put,
                                       size_t length)
 {
@@ -522,9 +525,10 @@ static bool peer_close(void)
         free(peer_receives[i].buf);
     for (int i = 0; i < PEER_SENDS; i++)
         free(peer_sends[i].buf);
-    /* Not before: libfabric's tcp provider takes in the rest of a put that has begun. */
+    /* Freed after the class: libfabric's tcp provider still receives the rest of a put that has
+     * begun. */
     free(peer_bytes);
-    peer_bytes = NULL; /* an agent is a peer again */
+    peer_bytes = NULL; /* an agent may be a peer again */
     return good;
 }
 

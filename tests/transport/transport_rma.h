@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of RMA work with: a peer that exposes memory, and local memory of that size. */
+/* What the tests of RMA share: a peer that exposes memory, and local memory of the same size. */
 
 #ifndef TRANSPORT_RMA_H
 #define TRANSPORT_RMA_H
@@ -20,23 +20,24 @@ struct rma {
     na_mem_handle_t *remote_mem;
 };
 
-/* Byte `index` of what a peer exposes. */
+/* Returns byte `index` of the memory that a peer exposes. */
 uint8_t rma_exposed(size_t index);
 
-/* Opens with a peer of `option` that exposes `bytes` in `pieces`; 0, or 1 when it did not work. */
+/* Opens an endpoint and a peer of `option` that exposes `bytes` in `pieces`. Returns 0, or 1 on
+ * failure. */
 int rma_open(struct rma *rma, const char *option, unsigned long flags, size_t bytes, size_t pieces);
 
-/* The peer ends, too, unless it is dead. */
+/* Closes the endpoint, and ends the peer unless it is dead already. */
 void rma_close(struct rma *rma, bool is_alive);
 
-/* Lets the peer expose new memory instead, of the same size. */
+/* Has the peer expose new memory of the same size instead. */
 int rma_expose(struct rma *rma, unsigned long flags, size_t pieces);
 
-/* One transfer, to its end; what it ended with. */
+/* Runs one transfer to its end and returns its status. */
 na_return_t rma_transfer(struct rma *rma, bool put, size_t local_offset, size_t remote_offset,
                          size_t size);
 
-/* The sum of what the peer exposes at this moment, and of the local memory. */
+/* Returns the checksum of what the peer exposes at this moment, or of the local memory. */
 uint64_t rma_remote_sum(struct rma *rma);
 uint64_t rma_local_sum(const struct rma *rma);
 

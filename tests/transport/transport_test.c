@@ -65,7 +65,7 @@ void end_open(struct end *end, const char *init_string, const struct na_init_inf
     else
         end->na_class = NA_Initialize_opt2(init_string, true, NA_VERSION(6, 0), info);
     assert_non_null(end->na_class);
-    /* The buffers of these tests leave no room at the front. */
+    /* The buffers of these tests have no room for a header of the transport. */
     assert_int_equal(NA_Msg_get_unexpected_header_size(end->na_class), 0);
     assert_int_equal(NA_Msg_get_expected_header_size(end->na_class), 0);
     end->context = NA_Context_create(end->na_class);
@@ -312,7 +312,7 @@ void child_stop(struct child *child)
 
 void child_kill(struct child *child)
 {
-    assert_int_equal(child->agent, -1); /* there is no other one for it */
+    assert_int_equal(child->agent, -1); /* an agent cannot be replaced */
     (void) kill(child->pid, SIGKILL);
     assert_int_equal(waitpid(child->pid, NULL, 0), child->pid);
     child_end(child);
@@ -398,7 +398,7 @@ static void child_fork(struct child *child, const char *init_string, const char 
     child_note(child->pid);
 }
 
-/* Where peers cannot join later, the first class is opened by all of them together. */
+/* Where peers cannot join later, all processes open the first class together. */
 static void agents_prepare(void)
 {
     static bool is_prepared;
@@ -424,7 +424,8 @@ static void child_end(struct child *child)
     (void) close(child->from_child);
 }
 
-/* Other tests may run on the machine: only names that begin with our processes' ids, or "test-". */
+/* Other tests may run on the machine: only names that begin with "test-" or with the ids of our
+ * processes count. */
 static bool is_ours(const char *name)
 {
     static const char *const plugins[] = {"sm", "ofi"};

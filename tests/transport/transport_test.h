@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What the tests of NA over a real transport share: endpoints, waiting, and real peer processes.
- * They use nothing but NA, and run over the transport that AMALGAM_TEST_INIT names.
- */
+/* What the tests of NA over a real transport share: endpoints, waiting, and real peer processes.
+ * They use only NA, over the transport that AMALGAM_TEST_INIT names. */
 
 #ifndef TRANSPORT_TEST_H
 #define TRANSPORT_TEST_H
@@ -15,12 +13,12 @@
 #include "../test_sanitized.h"
 #include "na.h"
 
-/* Long enough for anything that happens at all, on a machine that is busy with other things. A wait
- * ends with its event, so that only a failure takes that long. */
+/* A time limit for anything that happens at all, on a machine that is busy with other things. A
+ * wait ends with its event, so that only a failure takes this long. */
 #define TEST_WAIT_MS 60000u
 
-/* How long it may take until the death of a peer of the same machine is noticed: within two seconds
- * when the machine is quiet. */
+/* How long it may take to detect the death of a peer on the same machine: two seconds on a quiet
+ * machine, longer on a busy one. */
 #define TEST_DEATH_MS 20000u
 
 /* An endpoint of this process. */
@@ -29,7 +27,7 @@ struct end {
     na_context_t *context;
 };
 
-/* What a callback was told. */
+/* What a callback received. */
 struct event {
     _Atomic int done;
     na_return_t ret;
@@ -38,7 +36,7 @@ struct event {
     size_t size;
 };
 
-/* A process that runs transport_peer: our child, or one of those that AMALGAM_TEST_AGENTS names. */
+/* A process that runs transport_peer: our child, or an agent (AMALGAM_TEST_AGENTS). */
 struct child {
     pid_t pid;
     int agent; /* -1: our child */
@@ -47,17 +45,17 @@ struct child {
     char address[512];
 };
 
-/* What a peer can be asked to do; fields of struct peer_request. */
+/* Requests to a peer; `a`, `b` and `c` are fields of struct peer_request. */
 enum peer_command {
     PEER_ECHO,     /* replies with the request itself */
     PEER_ECHO_TO,  /* replies with the request itself to context `a` */
-    PEER_COUNT,    /* counts it; `a` must be higher than any before; no reply */
+    PEER_COUNT,    /* counts the request; `a` must be higher than any before; no reply */
     PEER_REPORT,   /* replies with {counted, out of order} as two uint64_t */
     PEER_EXPOSE,   /* registers `b` bytes in `c` pieces with flags `a`, replies with the handle */
     PEER_CHECK,    /* replies with the sum of the exposed bytes as uint64_t */
     PEER_HIDE,     /* deregisters, replies with the request */
     PEER_NAP,      /* does nothing for `a` ms; no reply */
-    PEER_LATER,    /* the same, then replies with the request */
+    PEER_LATER,    /* replies with the request after `a` ms */
     PEER_FLOOD,    /* sends `a` unexpected messages of `b` bytes back, tags 0.. */
     PEER_MIX,      /* sends `a` pairs of an unexpected and an expected message back, tags 0.. */
     PEER_GET_LOOP, /* gets the requester's memory, whose handle follows, for ever */
@@ -74,58 +72,58 @@ struct peer_request {
     uint64_t c;
 };
 
-/* The init string of the transport under test, "na+sm" by default; and whether it is that one. */
+/* The init string of the transport under test, "na+sm" by default; and whether it is na+sm. */
 const char *test_init_string(void);
 bool test_is_sm(void);
 
-/* Leaves the test out, and says why. */
+/* Skips the test and prints the reason. */
 void test_skip(const char *why);
 
 /* `init_string` NULL is the transport under test. */
 void end_open(struct end *end, const char *init_string, const struct na_init_info *info);
 void end_close(struct end *end);
 
-/* The address of an endpoint of this process, and what another one looks up by it. */
+/* The address of an endpoint of this process; and the lookup of one endpoint by another. */
 void end_address(const struct end *end, char *address, size_t size);
 na_addr_t *end_lookup(struct end *from, const struct end *to);
 
-/* Progresses for a while; once, for 0. */
+/* Progresses for `ms`; 0: once. */
 void end_progress(struct end *end, unsigned int ms);
 
-/* The receives, with event_callback. */
+/* Post receives with event_callback. */
 na_return_t end_receive_unexpected(struct end *end, struct event *event, void *buf, size_t size,
                                    na_op_id_t *op);
 na_return_t end_receive_expected(struct end *end, struct event *event, void *buf, size_t size,
                                  na_addr_t *source, na_tag_t tag, na_op_id_t *op);
 
-/* One message, to its end. Returns what the operation ended with. */
+/* Sends one message and waits for the end of the send. Returns its status. */
 na_return_t end_send(struct end *end, na_addr_t *to, const void *buf, size_t size, na_tag_t tag,
                      bool expected);
 
-/* Sends a request, again as long as resources are short, and waits for the reply, which is
- * `*size_p` bytes long. */
+/* Sends a request, repeated while resources are short, and waits for the reply. `*size_p` is set to
+ * the size of the reply. */
 na_return_t end_call(struct end *end, na_addr_t *to, const void *request, size_t request_size,
                      void *reply, size_t *size_p);
 na_return_t end_command(struct end *end, na_addr_t *to, enum peer_command command, uint32_t a,
                         uint64_t b, uint64_t c, void *reply, size_t *size_p);
 
-/* A peer that answers; fails the test when it does not. */
+/* Fails the test when the peer does not answer. */
 void end_check_peer(struct end *end, na_addr_t *peer);
 
-/* How many messages a peer counted; fails the test when they were out of order. */
+/* Returns how many messages a peer counted; fails the test when they were out of order. */
 uint64_t end_peer_count(struct end *end, na_addr_t *peer);
 
-/* Until it has counted so many; fails the test after TEST_WAIT_MS. */
+/* Waits until the peer has counted `count` messages; fails the test after TEST_WAIT_MS. */
 void end_await_peer_count(struct end *end, na_addr_t *peer, uint64_t count);
 
-/* Memory of this process that is registered. */
+/* Registers memory of this process; and deregisters it. */
 na_mem_handle_t *mem_open(struct end *end, void *base, size_t size, unsigned long flags);
 void mem_close(struct end *end, na_mem_handle_t *mem);
 
 /* The callback of every operation; its argument is a struct event. */
 void event_callback(const struct na_cb_info *info);
 
-/* Progresses until the event has happened; false when it has not in time. */
+/* Progresses until the event has happened; false when that takes longer than `timeout_ms`. */
 bool event_wait(struct end *end, struct event *event, unsigned int timeout_ms);
 
 /*
@@ -137,23 +135,24 @@ void child_start(struct child *child, const char *init_string, const char *optio
 void child_stop(struct child *child);
 void child_kill(struct child *child);
 
-/* A child, an endpoint and the child's address in it. */
+/* Starts a child, opens an endpoint, and looks up the child's address. */
 void pair_open(struct child *child, struct end *end, na_addr_t **peer, const char *option);
 void pair_close(struct child *child, struct end *end, na_addr_t *peer);
 
 /* Runs a function in a forked process; returns its result, or 128 + the signal that ended it. */
 int run_in_child(int (*function)(void *arg), void *arg);
 
-/* Fails when a segment or socket of this process or of its children is left. */
+/* Fails when a shared-memory segment or socket of this process or of its children is left. */
 void check_clean(void);
 
-/* The same for a group: first removes what killed children left. */
+/* The teardown of a group: removes what killed children left, then checks like check_clean(). */
 int teardown_clean(void **state);
 
 /* Milliseconds of a clock that only goes forward. */
 uint64_t now_ms(void);
 
-/* For run_in_child and threads: says what was not true and returns. */
+/* For functions of run_in_child() and of threads: prints the condition that does not hold, and
+ * returns. */
 #define TEST_REQUIRE(condition)                                                              \
     do {                                                                                     \
         if (!(condition)) {                                                                  \
