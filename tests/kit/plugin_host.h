@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A host for tests of a plugin's modules: memory, the clock, and a log that is kept to be read. */
+/* A host table for tests of a plugin's modules: memory, the clock, and a log whose lines are
+ * kept. */
 
 #ifndef PLUGIN_HOST_H
 #define PLUGIN_HOST_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Secrets, the exchange of shares, and seals, by themselves. */
+/* Secrets, the key exchange with its shares, and seals, without a session. */
 
 #include "kit_session.h"
 #include "plugin_host.h"
@@ -33,7 +33,7 @@ static int secrets_close(void **state)
     return 0;
 }
 
-/* One side's keys, the other one's, and whether both are made. */
+/* Runs the exchange between two sides, and requires that both derive keys. */
 static void exchange(const struct kit_auth_secret *with, const struct kit_auth_secret *and_with,
                      struct kit_auth_keys keys[2])
 {
@@ -88,7 +88,7 @@ static void other_secrets_make_other_keys(void **state)
     assert_memory_not_equal(keys[0].confirm_own, keys[1].confirm_their, KIT_AUTH_KEY);
 }
 
-/* Each bit of what the two say counts, and who of them said it. */
+/* The keys depend on each bit of the messages of both sides, and on which side sent which. */
 static void what_is_said_is_part_of_the_keys(void **state)
 {
     struct kit_auth_exchange sides[2];
@@ -123,9 +123,9 @@ static void what_is_no_share_is_refused(void **state)
 }
 
 /*
- * Nothing that a listener sees, or one that plays a side with one guess, is a function of a key and
- * of what is public: for each share there is a scalar under any other key that makes the same one.
- * So a share drawn under one key is as good a share under another one, with another scalar.
+ * An eavesdropper, or an active attacker with one guess of the key, learns nothing about the key
+ * from a share: under any other key there is a scalar that gives the same share. So a share drawn
+ * under one key is equally valid under another one, with another scalar.
  */
 static void a_share_fits_each_secret(void **state)
 {
@@ -138,13 +138,14 @@ static void a_share_fits_each_secret(void **state)
         kit_auth_exchange_begin(secret, &sides[1]);
         assert_int_equal(crypto_core_ristretto255_is_valid_point(sides[0].share), 1);
         assert_memory_not_equal(sides[0].share, sides[1].share, KIT_AUTH_SHARE);
-        /* Who has guessed wrong gets codes that no guess made afterwards explains. */
+        /* An attacker with a wrong guess gets confirmation codes that no later guess explains. */
         kit_auth_exchange_begin(other_secret, &played);
         assert_true(kit_auth_exchange_end(&sides[0], played.share, digests[0], digests[1], &keys));
         assert_true(
             kit_auth_exchange_end(&played, sides[0].share, digests[1], digests[0], &guessed));
         assert_memory_not_equal(keys.confirm_own, guessed.confirm_their, KIT_AUTH_KEY);
-        /* Not even with the key itself, which it learns later: its scalar is of the guess. */
+        /* Not even the right key, learnt later, explains them: the attacker's scalar belongs to the
+         * wrong one. */
         kit_auth_exchange_begin(secret, &sides[1]);
         memcpy(sides[1].share, played.share, sizeof(played.share));
         assert_true(
@@ -153,7 +154,7 @@ static void a_share_fits_each_secret(void **state)
     }
 }
 
-/* A tag is of a key, of both numbers, and of all that it was made of. */
+/* A tag depends on the key, on both numbers, and on all bytes that it covers. */
 static void a_tag_is_of_its_numbers(void **state)
 {
     uint8_t key[KIT_AUTH_KEY] = {1}, tag[KIT_AUTH_TAG], data[] = "open";
@@ -169,7 +170,7 @@ static void a_tag_is_of_its_numbers(void **state)
     assert_false(kit_auth_fits(tag, key, 7, 9, data, sizeof(data), sizeof(data)));
 }
 
-static bool uses_aes; /* the seals of the next pair */
+static bool uses_aes; /* whether the next pair seals with AES */
 
 static void seal_pair(struct kit_seal seals[2])
 {
@@ -179,7 +180,7 @@ static void seal_pair(struct kit_seal seals[2])
     exchange(secret, secret, keys);
     kit_seal_begin(&seals[0], &keys[0], uses_aes);
     kit_seal_begin(&seals[1], &keys[1], uses_aes);
-    kit_seal_prepare(&seals[0], &contexts); /* the other one makes its own each time */
+    kit_seal_prepare(&seals[0], &contexts); /* the peer computes its contexts for each message */
 }
 
 #define WITH_EACH_CIPHER(test) \
@@ -234,7 +235,7 @@ static void seals_count(void **state)
                                    KIT_AUTH_TAG - 1, false),
                      KIT_SEAL_NONE);
     assert_int_equal(kit_seal_open(&seals[0], 2, data[1], (size) -KIT_AUTH_TAG, size, false),
-                     KIT_SEAL_NONE); /* reflected */
+                     KIT_SEAL_NONE); /* reflected to its sender */
     assert_int_equal(kit_seal_open(&seals[1], 2, data[1], (size) -KIT_AUTH_TAG, size, false),
                      KIT_SEAL_NEXT);
     assert_int_equal(kit_seal_open(&seals[1], 3, data[2], (size) -KIT_AUTH_TAG, size, false),
@@ -263,7 +264,8 @@ static void each_bit_is_sealed(void **state)
         KIT_SEAL_NEXT);
 }
 
-/* The low half starts over, and 0 is left out; what was sealed 2^32 before does not fit. */
+/* The low 32 bits of the count wrap around, leaving out 0. A message sealed 2^32 messages before is
+ * refused. */
 static void the_count_goes_on_beyond_32_bits(void **state)
 {
     struct kit_seal seals[2];
@@ -287,7 +289,8 @@ static void the_count_goes_on_beyond_32_bits(void **state)
         KIT_SEAL_NEXT);
 }
 
-/* What is sealed is secret, comes back, and is not spoiled by a seal that it is not of. */
+/* Encrypted data are secret and decrypted correctly. An attempt with the wrong seal leaves them
+ * unchanged. */
 static void secrets_come_back(void **state)
 {
     struct kit_seal seals[2], strangers[2];
@@ -301,7 +304,7 @@ static void secrets_come_back(void **state)
         kit_seal_write(&seals[0], i, data, 8, MESSAGE);
         assert_int_equal(data[7], i);
         assert_memory_not_equal(data + 8, data, 8);
-        for (uint32_t k = 0; k < 2; k++) { /* it did not leave, and is sealed again */
+        for (uint32_t k = 0; k < 2; k++) { /* the frame was not sent, and is sealed again */
             kit_seal_take_back(&seals[0], data, 8, MESSAGE);
             for (uint32_t at = 0; at < MESSAGE; at++)
                 assert_int_equal(data[at], i);
@@ -319,7 +322,7 @@ static void secrets_come_back(void **state)
     }
 }
 
-/* The two ciphers are of no use for each other. */
+/* A message that was sealed with one cipher is not opened with the other. */
 static void ciphers_are_apart(void **state)
 {
     struct kit_seal seals[2];

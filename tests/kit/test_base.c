@@ -74,7 +74,7 @@ static void the_name_in_an_address_is_found(void **state)
         assert_null(kit_address_name(none[i], "sim", "net"));
 }
 
-/* The numbers of the elements, as digits. */
+/* A list element with a number; a list is compared as a string of digits. */
 struct item {
     struct kit_link link;
     int number;
@@ -109,7 +109,7 @@ static void lists_keep_their_order(void **state)
     assert_true(kit_list_contains(&list, &items[4].link));
     kit_list_remove(&items[4].link);
     assert_false(kit_list_contains(&list, &items[4].link));
-    kit_list_remove(&items[4].link); /* it is in no list, which does no harm */
+    kit_list_remove(&items[4].link); /* in no list any more: no effect */
     kit_list_take(&items[0].link);
     kit_list_append(&list, &items[0].link);
     assert_int_equal(list_read(&list), 231);
@@ -129,7 +129,7 @@ static void options_of_the_init_string_are_found_by_name(void **state)
     assert_string_equal(value, "");
     assert_int_equal(kit_option_get(&init, "rma", value, 4), NA_PLUGIN_OVERFLOW);
     assert_int_equal(kit_option_get(&init, "none", value, sizeof(value)), NA_PLUGIN_NOENTRY);
-    init.size = offsetof(struct na_plugin_init, options); /* a core of 1.1 */
+    init.size = offsetof(struct na_plugin_init, options); /* a core of ABI 1.1, without options */
     assert_int_equal(kit_option_get(&init, "rma", value, sizeof(value)), NA_PLUGIN_NOENTRY);
     init = (struct na_plugin_init){.size = sizeof(init)};
     assert_int_equal(kit_option_get(&init, "rma", value, sizeof(value)), NA_PLUGIN_NOENTRY);
@@ -155,7 +155,7 @@ static void ids_of_what_is_gone_find_nothing(void **state)
     kit_table_remove(&table, ids[7]);
     assert_null(kit_table_find(&table, ids[7]));
     assert_int_equal(kit_table_add(&table, &object, &again), NA_PLUGIN_SUCCESS);
-    assert_int_equal((uint32_t) again, (uint32_t) ids[7]); /* the slot is used again */
+    assert_int_equal((uint32_t) again, (uint32_t) ids[7]); /* the slot is reused */
     assert_null(kit_table_find(&table, ids[7]));
     assert_ptr_equal(kit_table_find(&table, again), &object);
     kit_table_remove(&table, ids[7]);
@@ -168,7 +168,8 @@ static void ids_of_what_is_gone_find_nothing(void **state)
     free(ids);
 }
 
-/* A process that has the address of another one does not meet ids of its predecessor. */
+/* Ids of a table begin at a random number, so that a process that reuses an address does not reuse
+ * the ids of its predecessor. */
 static void ids_begin_at_random(void **state)
 {
     struct kit_table tables[8] = {{0}};
@@ -213,7 +214,7 @@ static void keys_differ(void **state)
         assert_true(keys[i].word[0] != 0);
         for (uint32_t j = 0; j < i; j++)
             assert_false(kit_key_is_equal(&keys[i], &keys[j]));
-        /* What was given away is not kept. */
+        /* Keys that were handed out are erased from the stock. */
         for (uint32_t j = stock.left; j < KIT_KEYS; j++)
             assert_true((stock.keys[j].word[0] | stock.keys[j].word[1]) == 0);
     }
@@ -235,10 +236,10 @@ static void digests_are_those_of_fnv(void **state)
 
 struct locker {
     struct kit_lock lock;
-    uint64_t sum; /* nothing but the lock guards it */
+    uint64_t sum; /* guarded by the lock alone */
 };
 
-/* Now and then it keeps the lock so long that the others go to sleep. */
+/* Sometimes holds the lock so long that the other threads go to sleep. */
 static void *lock_often(void *arg)
 {
     const struct timespec nap = {.tv_nsec = 200000};
@@ -289,7 +290,8 @@ static void processes_are_known(void **state)
     assert_false(is_over);
     assert_true(identity != 0);
     assert_false(kit_process_is_dead((uint32_t) getpid(), identity));
-    assert_true(kit_process_is_dead((uint32_t) getpid(), identity ^ 1)); /* an earlier one */
+    /* an earlier process with the same id */
+    assert_true(kit_process_is_dead((uint32_t) getpid(), identity ^ 1));
     assert_false(kit_process_is_dead((uint32_t) getpid(), 0));
     assert_false(kit_process_is_dead(0, identity));
     assert_false(kit_process_is_dead(UINT32_MAX, identity));
@@ -299,7 +301,7 @@ static void processes_are_known(void **state)
     assert_true(pid > 0);
     assert_int_equal(waitid(P_PID, (id_t) pid, &info, WEXITED | WNOWAIT), 0);
     assert_true(kit_process_read((uint32_t) pid, &start, &is_over));
-    assert_true(is_over); /* though nobody has collected it */
+    assert_true(is_over); /* although it has not been reaped */
     assert_true(start >= own);
     assert_true(
         kit_process_is_dead((uint32_t) pid, (identity & ~UINT64_C(0xffffffffffff)) | start));
@@ -312,7 +314,8 @@ static void processes_are_known(void **state)
     assert_true(kit_process_node() != 0);
 }
 
-/* A process of ours with two pages, the second one not mapped; it ends with the pipe. */
+/* Starts a child with two pages, of which the second is not mapped. It exits when the pipe is
+ * closed. */
 static pid_t attach_child(uint8_t *pages, size_t page, int *end_p)
 {
     int ready[2], end[2];
@@ -361,9 +364,9 @@ static void memory_of_another_process_is_read_and_written(void **state)
     assert_int_equal(moved, 16);
     assert_int_equal(bytes[0], 'c');
     assert_int_equal(bytes[15], 'c');
-    assert_int_equal(pages[page - 1], 0); /* ours */
+    assert_int_equal(pages[page - 1], 0); /* our own page is unchanged */
 
-    local.iov_len = remote.iov_len = 32; /* half of it is there */
+    local.iov_len = remote.iov_len = 32; /* only the first half is mapped */
     assert_int_equal(kit_attach_read((uint32_t) pid, &local, 1, &remote, 1, &moved),
                      NA_PLUGIN_SUCCESS);
     assert_int_equal(moved, 16);

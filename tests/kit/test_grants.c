@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Memory that is reached only in the session in which it was granted (mem_per_session): an owner,
- * and users with the same key, over a fabric that exists in memory only.
- */
+/* Memory that is accessible only in the sessions to which it was granted (mem_per_session): an
+ * owner, and users with the same key, over a fabric that exists in memory only. */
 
 #include "kit_remote.h"
 #include "msg_sim.h"
@@ -16,14 +14,14 @@
 #define LARGE  4000000u
 #define FILL   0x5a
 
-/* An endpoint that asks for the owner's memory, or the owner itself. */
+/* An endpoint that uses the owner's memory, or the owner itself. */
 struct side {
     struct na_plugin_class *node;
     struct na_plugin_context *context;
-    struct na_plugin_addr *owner; /* as it knows it */
+    struct na_plugin_addr *owner; /* the owner, as this endpoint addresses it */
     uint8_t memory[MEMORY];
-    struct na_plugin_mem *mem;    /* its own, */
-    struct na_plugin_mem *remote; /* and what it got of the owner's */
+    struct na_plugin_mem *mem;    /* registered by this endpoint */
+    struct na_plugin_mem *remote; /* deserialized from the owner's handle */
 };
 
 static struct {
@@ -95,7 +93,7 @@ static void side_close(struct side *side)
     sim_close(side->node, side->context);
 }
 
-/* It is told of the owner's memory, whatever that has granted. */
+/* Gives the endpoint the serialized handle of the owner's memory, granted or not. */
 static void side_tell(struct side *side)
 {
     uint8_t packed[KIT_REGION_PACKED];
@@ -164,7 +162,7 @@ static void poll_both(struct side *side, uint32_t count)
         sim_poll(side->context, fixture.owner.context, 1);
 }
 
-/* Puts, or gets. What is not allowed changes nothing. */
+/* Runs a put or a get. A refused one leaves all memory unchanged. */
 static int32_t use(struct side *side, bool is_put)
 {
     struct sim_op op = {0};
@@ -184,7 +182,7 @@ static int32_t use(struct side *side, bool is_put)
     return op.status;
 }
 
-/* As allowed as it should be, both ways. */
+/* Requires that both a put and a get are allowed, or that both are refused and counted. */
 static void check(struct side *side, bool is_allowed)
 {
     const int32_t status = is_allowed ? NA_PLUGIN_SUCCESS : NA_PLUGIN_PERMISSION;
@@ -203,7 +201,8 @@ static void session_fail(struct side *side, const char *name)
     kit_peer_failed(kit_peer_by_name(session, name), NA_PLUGIN_HOSTUNREACH, "the test says so");
     kit_msg_unlock(&side->node->endpoint);
     poll_both(&fixture.a, 10);
-    (void) use(&fixture.a, true); /* the user learns of it by what it asks for next */
+    /* the user detects the end of the session by the error of its next request */
+    (void) use(&fixture.a, true);
 }
 
 static void test_granted_alone(void **state)
@@ -219,7 +218,7 @@ static void test_granted_alone(void **state)
     check(&fixture.a, true);
 }
 
-/* It belongs to the session that brings what the user is told of it. */
+/* A grant to a peer without a session applies to the session that is established next. */
 static void test_before_session(void **state)
 {
     (void) state;
@@ -230,7 +229,7 @@ static void test_before_session(void **state)
     check(&fixture.b, false);
 }
 
-/* Whatever side sees it end first. */
+/* The grant ends with the session, whichever side detects the end first. */
 static void test_ends_with_session(void **state)
 {
     struct side *sides[] = {&fixture.owner, &fixture.a};
@@ -249,7 +248,8 @@ static void test_ends_with_session(void **state)
     }
 }
 
-/* The owner looks the name up again, behind which there is another process by now. */
+/* The owner looks up a name again that belongs to another process by now, and grants its memory to
+ * that. */
 static void test_behind_lookup(void **state)
 {
     struct na_plugin_addr *addr;
@@ -287,7 +287,7 @@ static void test_restarted_user(void **state)
     side_close(&successor);
 }
 
-/* The next bytes of a put, which need not be the sender's. */
+/* Sends the next bytes of a put, which another process may have begun. */
 static void go_on(struct side *side, uint64_t id, uint64_t number, uint32_t size)
 {
     const struct rma_record record = {
@@ -311,10 +311,8 @@ static void go_on(struct side *side, uint64_t id, uint64_t number, uint32_t size
     poll_both(side, 20);
 }
 
-/*
- * A process begins a put and ends. Another one with the key answers the owner's HELLO in its name,
- * and knows the number of that put.
- */
+/* The target of a put keeps it when the origin dies. A successor with the key answers the owner's
+ * HELLO under the same name, and continues the put by its id: the bytes are refused. */
 static void test_transfer_ends_with_session(void **state)
 {
     static uint8_t memories[2][LARGE];
@@ -325,7 +323,7 @@ static void test_transfer_ends_with_session(void **state)
     struct na_plugin_mem *mems[2], *remote;
     uint8_t packed[KIT_REGION_PACKED];
     struct side successor = {0};
-    static struct sim_op put; /* it ends with the class */
+    static struct sim_op put; /* static, for it ends only with the class */
     struct sim_op request = {0};
 
     (void) state;
@@ -364,7 +362,8 @@ static void test_transfer_ends_with_session(void **state)
     side_close(&successor);
 }
 
-/* Who has the key may answer as if it were a process that is known: its session is another one. */
+/* A process with the key may claim the incarnation of another one, and becomes its alias; but its
+ * session is another one, and has no grant. */
 static void test_claimed_process(void **state)
 {
     struct kit_session *session = &fixture.owner.node->endpoint.state->session;
@@ -385,10 +384,8 @@ static void test_claimed_process(void **state)
     kit_msg_addr_free(fixture.owner.node, addr);
 }
 
-/*
- * A process that calls by two names has two sessions: the first goes on beside the second, and
- * reaches nothing of what is granted in that.
- */
+/* A process that connects under two names has two sessions. The first one continues beside the
+ * second, and cannot use memory that was granted in the second. */
 static void test_old_seal(void **state)
 {
     struct kit_session *session = &fixture.owner.node->endpoint.state->session;
@@ -418,7 +415,8 @@ static void test_old_seal(void **state)
     kit_msg_addr_free(fixture.a.node, alias);
 }
 
-/* What a peer asked for waits behind messages that have no receive, until its session is over. */
+/* A put request is deferred behind messages without a receive. It is refused because its session
+ * has ended when it is processed. */
 static void test_deferred(void **state)
 {
     enum {
@@ -449,7 +447,8 @@ static void test_deferred(void **state)
     kit_msg_lock(&fixture.owner.node->endpoint);
     kit_peer_failed(peer, NA_PLUGIN_HOSTUNREACH, "the test says so");
     kit_msg_unlock(&fixture.owner.node->endpoint);
-    /* Unexpected ones are held, as there was no room for those before. */
+    /* The session was reset, but unexpected messages are still deferred, as they found no room
+     * before. */
     assert_int_equal(
         kit_msg_send_expected(fixture.a.context, &stale, "s", 2, NULL, fixture.a.owner, 0, 1), 0);
     sim_poll_until(fixture.a.context, fixture.owner.context, &put);
@@ -481,7 +480,7 @@ static void test_deregistered(void **state)
     assert_int_equal(kit_remote_mem_deregister(fixture.owner.node, fixture.owner.mem), 0);
     assert_int_equal(
         fixture.table->mem_grant(fixture.owner.node, fixture.owner.mem, fixture.owner.owner),
-        NA_PLUGIN_SUCCESS); /* what is ours needs none */
+        NA_PLUGIN_SUCCESS); /* the owner needs no grant for its own memory */
     assert_int_equal(
         kit_remote_mem_register(fixture.owner.node, fixture.owner.mem, NA_PLUGIN_MEM_TYPE_HOST, 0),
         0);
@@ -491,7 +490,7 @@ static void test_deregistered(void **state)
     check(&fixture.a, true);
 }
 
-/* What is wrong is refused as before, granted or not. */
+/* A wrong key is refused as before, also for granted memory. */
 static void test_rights_stay(void **state)
 {
     struct kit_region *remote = (struct kit_region *) (void *) fixture.a.remote;
@@ -503,7 +502,7 @@ static void test_rights_stay(void **state)
     assert_int_equal(refused(), 0);
 }
 
-/* A handle that came back to its owner is of use without a grant, encrypted too. */
+/* An owner can use its own handle without a grant, also with encryption. */
 static void test_own_memory(void **state)
 {
     (void) state;
@@ -532,7 +531,7 @@ static void test_own_memory(void **state)
     }
 }
 
-/* Without the option a descriptor is of use to all who have it, and nothing is noted down. */
+/* Without the option every process with the handle can use it, and no grants are recorded. */
 static void test_option_off(void **state)
 {
     (void) state;

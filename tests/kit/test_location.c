@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where to listen and whom to reach, as people write it. */
+/* Parsing of the host and port to listen at or to connect to, as users write them. */
 
 #include "kit_base.h"
 

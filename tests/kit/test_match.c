@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which message goes to which receive, what is deferred, and what the core or memory refuses. */
+/* Matching of messages and receives, deferred messages, and refusals for lack of memory. */
 
 #include "kit_match.h"
 
@@ -12,16 +12,16 @@
 
 #include <cmocka.h>
 
-#define MESSAGE 64u /* most bytes of an unexpected message */
+#define MESSAGE 64u /* the largest unexpected message */
 #define MANY    1000u
 
-/* An operation as a plugin has it, and what the core was told of it. */
+/* An operation of a plugin, and the completions that the core received. */
 struct op {
     struct kit_recv recv;
     uint8_t buf[4 * MESSAGE];
     uint32_t completions;
     int32_t status;
-    uint32_t messages; /* of a multi-receive */
+    uint32_t messages; /* taken by a multi-receive */
     uint32_t tags[8];
     uint64_t sizes[8];
     bool is_over;
@@ -32,7 +32,7 @@ struct fixture {
     struct kit_deferrals deferrals;
 };
 
-/* A peer is a count of references. */
+/* Each peer is a reference count. */
 static int32_t peers[2];
 static uint32_t refusals;
 static bool is_memory_short;
@@ -53,14 +53,14 @@ static void complete_recv(void *op_p, int32_t status, uint64_t size, struct na_p
 {
     struct op *op = op_p;
 
-    assert_null(op->recv.match); /* cancelling it later finds nothing */
+    assert_null(op->recv.match); /* a later cancel does not find the receive */
     op->completions++;
     op->status = status;
     op->tags[0] = tag;
     op->sizes[0] = size;
     op->is_over = true;
     if (source != NULL)
-        peer_release(source); /* as the core does when the program is done with it */
+        peer_release(source); /* as the core does when the program has freed the source */
 }
 
 static int32_t complete_multi(void *op_p, int32_t status, void *buf, uint64_t size,
@@ -107,7 +107,7 @@ static int open_match(void **state)
     return 0;
 }
 
-/* Receives that a test leaves lie on its stack. */
+/* Removes the receives that a test has not completed, since they are on its stack. */
 static void take_all(struct fixture *fixture)
 {
     struct kit_link taken;
@@ -116,7 +116,7 @@ static void take_all(struct fixture *fixture)
     kit_match_take_if(&fixture->match, NULL, NULL, &taken);
 }
 
-/* Whatever happened: nothing is left, and each reference was given back once. */
+/* The teardown of each test: no memory is left, and each reference was released once. */
 static int close_match(void **state)
 {
     struct fixture *fixture = *state;
@@ -160,7 +160,7 @@ static const struct kit_recv *arrive_expected(struct fixture *fixture, uint32_t 
     return kit_match_expected(&fixture->match, &peers[peer], source_id, tag);
 }
 
-/* As a plugin does it. False: the message stays with the network. */
+/* Dispatches a message as a plugin does. False: it remains in the network. */
 static bool arrive(struct fixture *fixture, uint32_t peer, uint32_t tag, uint32_t size)
 {
     struct kit_recv *recv;
@@ -215,7 +215,7 @@ static void an_expected_message_goes_to_the_oldest_receive_of_its_kind(void **st
     assert_int_equal(kit_match_expected_count(&fixture->match), 0);
 }
 
-/* The table grows twice meanwhile. */
+/* The hash table grows twice during the test. */
 static void many_receives_keep_their_order(void **state)
 {
     struct fixture *fixture = *state;
@@ -277,16 +277,16 @@ static void a_multi_receive_ends_when_a_message_may_not_fit(void **state)
     for (uint32_t tag = 2; tag <= 8; tag++)
         assert_true(arrive(fixture, 1, tag, 8));
     assert_int_equal(op.messages, 8);
-    assert_false(op.is_over); /* 64 of 128 bytes are left */
+    assert_false(op.is_over); /* 64 of the 128 bytes are left */
     op.messages = 0;
     assert_true(arrive(fixture, 1, 9, 1));
     assert_true(op.is_over);
-    assert_true(arrive(fixture, 1, 10, 1)); /* deferred: the buffer is the program's again */
+    assert_true(arrive(fixture, 1, 10, 1)); /* deferred: the buffer belongs to the program again */
     assert_int_equal(op.messages, 1);
     assert_int_equal(fixture->deferrals.count, 1);
 }
 
-/* Larger than this endpoint's messages: its place in a multi-receive might be too small. */
+/* A message larger than this endpoint's maximum may not fit what is left of a multi-receive. */
 static void a_multi_receive_takes_no_larger_message(void **state)
 {
     struct fixture *fixture = *state;
@@ -308,7 +308,8 @@ static void what_the_core_has_no_memory_for_stays_in_order(void **state)
 
     post(fixture, &op, KIT_RECV_MULTI, 2 * MESSAGE - 8);
     refusals = 1;
-    assert_false(arrive(fixture, 0, 1, MESSAGE)); /* it would have been the last one */
+    /* it would have been the last message of the receive */
+    assert_false(arrive(fixture, 0, 1, MESSAGE));
     assert_int_equal(op.recv.used, 0);
     assert_ptr_equal(kit_match_find(&fixture->match, &op), &op.recv);
     peers[0]++;
@@ -316,7 +317,7 @@ static void what_the_core_has_no_memory_for_stays_in_order(void **state)
     assert_true(kit_match_is_pending(&fixture->match));
     refusals = 2;
     assert_int_equal(kit_match_dispatch(&fixture->match), 0);
-    assert_true(arrive(fixture, 0, 2, 1)); /* behind the first one */
+    assert_true(arrive(fixture, 0, 2, 1)); /* deferred behind the first message */
     assert_int_equal(op.messages, 0);
     assert_int_equal(kit_match_dispatch(&fixture->match), 1);
     assert_int_equal(op.tags[0], 1);
@@ -326,7 +327,8 @@ static void what_the_core_has_no_memory_for_stays_in_order(void **state)
     assert_int_equal(next.tags[0], 2);
 }
 
-/* Small messages take what they cost, and some are taken whatever they cost. */
+/* Each message counts with its overhead, so that small ones exhaust the budget, too. A minimum
+ * number is deferred whatever the budget. */
 static void deferred_messages_have_a_budget(void **state)
 {
     struct fixture *fixture = *state;
@@ -370,7 +372,7 @@ static void a_receive_is_found_until_it_ends(void **state)
         assert_null(kit_match_find_trusted(&fixture->match, &op[i]));
     }
     assert_int_equal(kit_match_expected_count(&fixture->match), 0);
-    assert_true(arrive(fixture, 0, 1, 1)); /* to none of them */
+    assert_true(arrive(fixture, 0, 1, 1)); /* matches none of the removed receives */
     assert_int_equal(fixture->deferrals.count, 1);
 }
 
@@ -415,7 +417,7 @@ static void without_memory_it_says_so(void **state)
     assert_false(arrive(fixture, 0, 1, 1));
     is_memory_short = false;
     post_expected(fixture, &op, 0, 0, 1);
-    is_memory_short = true; /* the table stays small, and works */
+    is_memory_short = true; /* the table cannot grow, and still works */
     for (uint32_t i = 0; i < MANY; i++)
         post_expected(fixture, &more[i], 1, i % (MANY / 2), i / (MANY / 2));
     for (uint32_t i = MANY; i-- > 0;)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registered memory: who finds it, what its rights and bounds are, and handles that were forged. */
+/* Registered memory: lookup by key, rights and bounds, and forged handles. */
 
 #include "kit_region.h"
 
@@ -118,7 +118,8 @@ static void impossible_ranges_are_refused(void **state)
 {
     struct fixture *fixture = *state;
     struct kit_region region = {.id = 0};
-    void *last = (void *) (uintptr_t) (UINT64_MAX - 9); /* ten bytes before the end */
+    /* ten bytes before the end of the address space */
+    void *last = (void *) (uintptr_t) (UINT64_MAX - 9);
 
     assert_int_equal(kit_region_add(&fixture->regions, &region, last, 10, READ),
                      NA_PLUGIN_INVALID_ARG);
@@ -173,7 +174,8 @@ static void a_handle_says_all_that_is_needed(void **state)
         kit_region_find(&fixture->regions, remote.id, &remote.key, READ, 0, LENGTH, &region),
         NA_PLUGIN_SUCCESS);
     assert_ptr_equal(region, &fixture->region);
-    /* A peer's is passed on as it came, and is not registered here. */
+    /* The handle of a peer's memory is serialized again unchanged, and cannot be registered
+     * here. */
     assert_int_equal(kit_region_register(&fixture->regions, &remote), NA_PLUGIN_SUCCESS);
     assert_false(remote.is_registered);
     assert_int_equal(kit_region_pack(&remote, extra, extra_size, bytes, sizeof(bytes)),
@@ -214,7 +216,8 @@ static bool is_granted(struct kit_region *region, uint64_t holder, uint32_t inde
     return kit_region_is_granted(region, &asked);
 }
 
-/* All that there are have the same one, and places are taken by others in time. */
+/* A region can be granted to every possible peer. Places in the table are reused for later
+ * peers. */
 static void many_are_granted_a_region(void **state)
 {
     struct fixture *fixture = *state;
@@ -227,7 +230,7 @@ static void many_are_granted_a_region(void **state)
     for (uint32_t i = 0; i < count; i++) {
         assert_int_equal(grant(region, i + 1, i * 64, 2), NA_PLUGIN_SUCCESS);
         assert_true(is_granted(region, i + 1, i * 64, 2));
-        assert_false(is_granted(region, i + 1, i * 64, 3)); /* that is a later one */
+        assert_false(is_granted(region, i + 1, i * 64, 3)); /* a later session of the same peer */
         assert_false(is_granted(region, i + 2, i * 64, 0));
         assert_false(is_granted(region, i + 1, i * 64 + 1, 0));
     }
@@ -250,7 +253,7 @@ static void many_are_granted_a_region(void **state)
     assert_false(is_granted(region, count + 1, 0, 0));
 }
 
-/* One that is full keeps what it has, and so do the others of its table. */
+/* A region whose table is full keeps its grants, and so do other regions with the same table. */
 static void grants_have_a_bound(void **state)
 {
     struct fixture *fixture = *state;

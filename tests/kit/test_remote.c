@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Remote memory between two endpoints of a fabric that exists in memory only: puts and gets of the
- * message layer are moved by the engine, and memory is left alone when it is deregistered.
- */
+/* Remote memory between two endpoints of a fabric that exists in memory only. The engine runs the
+ * puts and gets of the message layer, and deregistered memory is not accessed any more. */
 
 #include "kit_remote.h"
 #include "msg_sim.h"
@@ -11,13 +9,13 @@
 #include <string.h>
 
 #define MEMORY 1000u
-#define SIGN   8u /* bytes by which what is in memory is known again */
+#define SIGN   8u /* bytes of a pattern by which memory contents are found in frames */
 
-/* What the fabric of both ends does with a piece: it is held, for some polls or for ever. */
+/* How the fabric of both endpoints treats a piece: it is held for some polls or for ever. */
 static struct {
     struct kit_rma_piece *piece;
     bool is_cancelled;
-    uint32_t polls; /* since it was cancelled */
+    uint32_t polls; /* counted since it was cancelled */
     uint32_t release_after;
 } held;
 
@@ -27,7 +25,8 @@ static const struct kit_msg_ops *sim_ops;
 struct fixture {
     struct sim_pair *pair;
     uint8_t local[MEMORY], remote[MEMORY];
-    struct na_plugin_mem *at_a, *at_b, *b_at_a; /* handles of a, of b, and b's as a has it */
+    struct na_plugin_mem *at_a, *at_b, *b_at_a; /* a's and b's own handles, and b's as deserialized
+                                                 * by a */
 };
 
 static struct fixture fixture;
@@ -81,7 +80,7 @@ static const struct kit_rma_ops rma_ops = {
     .peer_release = kit_msg_peer_release,
 };
 
-/* A second goes by in each poll that waits for the piece. */
+/* The clock advances a second with each poll that waits for the piece. */
 static int32_t poll_all(struct kit_endpoint *endpoint)
 {
     int32_t ret = sim_ops->poll(endpoint);
@@ -195,7 +194,7 @@ static void test_put_and_get(void **state)
     assert_int_equal(counters_of(pair->b).records_bad, 0);
 }
 
-static uint32_t watched; /* frames in which nothing of the memory is to be seen */
+static uint32_t watched; /* frames that were searched for memory contents */
 
 static bool has_bytes(const struct kit_frame *frame, const uint8_t *bytes)
 {
@@ -227,7 +226,7 @@ static int setup_encrypted(void **state)
     return ret;
 }
 
-/* Movers that would send bytes in clear are left out, and refused when a peer asks for them. */
+/* Movers that would send the bytes in clear are not used, and refused when a peer requests them. */
 static void test_encrypted(void **state)
 {
     struct sim_pair *pair = fixture.pair;
@@ -251,7 +250,7 @@ static void test_encrypted(void **state)
     assert_int_equal(counters_of(pair->b).refused, 0);
 }
 
-/* More than is under way at a time, in records as large as a frame, both ways. */
+/* More bytes than may be in flight, in records as large as a frame, in both directions. */
 static void test_encrypted_large(void **state)
 {
     static uint8_t memory[2][700001];
@@ -289,7 +288,7 @@ static void test_encrypted_large(void **state)
         kit_remote_mem_destroy(sides[i], mem[i]);
 }
 
-/* As an origin would that does not keep to it. */
+/* Starts in pieces, like an origin that ignores the encryption. */
 static int32_t start_in_pieces(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
 {
     const struct kit_rma_request request = {
@@ -320,7 +319,7 @@ static void test_encrypted_alone(void **state)
     assert_int_equal(counters_of(pair->b).refused, 1);
 }
 
-/* The target is the origin itself: it is done when it starts. */
+/* The target is the origin itself: the operation completes when it starts. */
 static void test_own_memory(void **state)
 {
     struct sim_pair *pair = fixture.pair;
@@ -396,7 +395,7 @@ static void test_refused(void **state)
     assert_int_equal(counters_of(pair->b).refused, 1);
 }
 
-/* Records of the engine's type reach it, of another type they do not. */
+/* Control records of the engine's type reach the engine, those of another type do not. */
 static void test_control(void **state)
 {
     struct sim_pair *pair = fixture.pair;
@@ -427,8 +426,8 @@ static int setup_keyed(void **state)
     return ret;
 }
 
-/* The first thing that a restarted peer seals asks for memory: the close of the way to its
- * predecessor does not end that. */
+/* The first sealed message of a restarted peer is a request for memory. The fabric then closes its
+ * connection to the predecessor, which must not end that request. */
 static void test_restarted_origin(void **state)
 {
     struct sim_pair *pair = fixture.pair;
@@ -461,7 +460,7 @@ static void test_restarted_origin(void **state)
         sim_poll(pair->ca, pair->cb, 1);
     assert_non_null(held.piece);
     sim_poll(pair->ca, pair->cb, 20);
-    assert_int_equal(pair->b->closed, 1); /* the way to the old one */
+    assert_int_equal(pair->b->closed, 1); /* the connection to the predecessor */
     assert_int_equal(counters_of(pair->b).targets, 1);
     assert_false(held.is_cancelled);
 
@@ -478,10 +477,8 @@ static void test_restarted_origin(void **state)
     sim_close(old, old_context);
 }
 
-/*
- * A descriptor that was handed on is of use in a session under the same key, which is what the API
- * promises, and in no other one: nothing of a request under another key is looked at.
- */
+/* A handle that was passed on can be used in any session under the same key, as the API promises.
+ * Requests under another key are not processed at all. */
 static void test_descriptor_handed_on(void **state)
 {
     static const char *const keys[] = {"abracadabra", "open sesame"};
@@ -530,7 +527,7 @@ static int32_t put_with(struct na_plugin_mem *remote)
     return put.status;
 }
 
-/* As before, at the same name and with the same memory: only its descriptors are others. */
+/* Opens the target again with the same name and memory; only its handles are new. */
 static void target_reopen(void)
 {
     struct sim_pair *pair = fixture.pair;
@@ -553,7 +550,8 @@ static void target_reopen(void)
     assert_int_equal(kit_remote_mem_register(pair->b, fixture.at_b, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
 }
 
-/* The key is the same, and so is the address. */
+/* The owner has closed and opened its class. The key and the address are the same, but the old
+ * handle is refused. */
 static void test_descriptor_of_closed_class(void **state)
 {
     struct sim_pair *pair = fixture.pair;
@@ -585,7 +583,7 @@ static void sessions_end(void)
     sim_poll(pair->ca, pair->cb, 10);
 }
 
-/* A request for memory that was recorded is said again, in this session and in a later one. */
+/* A recorded request for memory is replayed, in the same session and in a later one. */
 static void test_request_replayed(void **state)
 {
     struct sim_pair *pair = fixture.pair;
@@ -624,7 +622,7 @@ static void test_request_replayed(void **state)
     }
 }
 
-/* The fabric holds the target's memory: deregistering polls it. */
+/* The fabric holds a piece of the target's memory, so that deregistering has to poll for it. */
 static void hold_target(struct sim_op *op)
 {
     mover = KIT_RMA_PIECES;
@@ -659,14 +657,16 @@ static void test_deregister_ends(void **state)
     hold_target(&op);
     assert_int_equal(kit_remote_mem_deregister(pair->b, fixture.at_b), NA_PLUGIN_SUCCESS);
     assert_in_range(held.polls, 4, 6);
-    assert_int_equal(msg_peer_of(pair->a_at_b)->base.phase, KIT_PEER_NEW); /* it has failed */
+    /* the peer was abandoned */
+    assert_int_equal(msg_peer_of(pair->a_at_b)->base.phase, KIT_PEER_NEW);
     kit_rma_piece_done(pair->b->endpoint.rma, held.piece, NA_PLUGIN_CANCELED, 0);
     held.is_cancelled = false;
     sim_poll_until(pair->ca, pair->cb, &op);
     assert_int_not_equal(op.status, NA_PLUGIN_SUCCESS);
 }
 
-/* What had no room when it was to leave is sent again meanwhile: the wait may be for its answer. */
+/* While deregistering waits, frames that the fabric had no room for are sent again: the wait may be
+ * for a response to one of them. */
 static void test_deregister_sends(void **state)
 {
     struct sim_pair *pair = fixture.pair;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What making a secret and the keys of a session leaves on the stack: a thread does it on a stack
- * that is searched when the thread has ended.
- */
+/* A search for secrets on the stack: a thread makes a secret and the keys of a session, and its
+ * stack is searched when it has ended. */
 
 #define _GNU_SOURCE /* memmem */
 #include "kit_auth.h"
@@ -21,13 +19,13 @@
 #define TEXT       "open sesame"
 #define STACK_SIZE (UINT64_C(1) << 20)
 
-/* AddressSanitizer has places of its own for variables of functions that it watches. */
+/* AddressSanitizer would move the variables of a function that it instruments off the stack. */
 #define ON_THE_STACK __attribute__((noinline, no_sanitize("address")))
 
 static const uint8_t marker[KIT_AUTH_KEY] = "what was left on purpose";
 static const uint8_t digests[2][KIT_AUTH_KEY] = {"what one says", "what the other says"};
 
-/* Not on the thread's stack. */
+/* These are not on the thread's stack. */
 static struct kit_auth_secret *secret;
 static struct kit_auth_exchange sides[2];
 static struct kit_auth_keys keys[2];
@@ -47,7 +45,7 @@ static bool is_left(const uint8_t bytes[KIT_AUTH_KEY])
     return memmem(stack, STACK_SIZE, bytes, KIT_AUTH_KEY) != NULL;
 }
 
-/* Shows that the search finds what is there. */
+/* Leaves a marker on the stack, to prove that the search works. */
 ON_THE_STACK static bool leave_marker(void)
 {
     volatile uint8_t left[sizeof(marker)];
@@ -84,7 +82,7 @@ static bool take(enum step step)
     }
 }
 
-/* So deep in the stack that the thread's end overwrites nothing of it. */
+/* Calls so deep in the stack that the end of the thread overwrites nothing. */
 ON_THE_STACK static void *take_below(void *arg)
 {
     volatile uint8_t above[16384];
@@ -108,7 +106,7 @@ static void take_on_stack(enum step step)
     assert_non_null(result);
 }
 
-/* What the text is stretched to, as our shares show. */
+/* Stretches the text as the library does, which the shares prove. */
 static void stretch(uint8_t stretched[KIT_AUTH_KEY])
 {
     static const char salt[crypto_pwhash_SALTBYTES + 1] = "amalgam auth_key";

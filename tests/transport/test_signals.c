@@ -96,7 +96,7 @@ static int run_with(int shift)
         return 102;
     changed += count_changed("after NA_Finalize()", shift);
     if (!test_is_sm())
-        return changed; /* listing takes its time: once will do */
+        return changed; /* listing loads all plugins and is slow: done for one transport */
     if (NA_Plugin_get_records(NA_LOADER_LOAD_ALL, &records) != NA_SUCCESS)
         return 103;
     NA_Plugin_free_records(records);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The network in memory and its owners. */
+/* The network in memory and the owners of the engines at its ends. */
 
 #include "rma_net.h"
 
@@ -12,13 +12,13 @@
 enum event_kind {
     EVENT_CONTROL,
     EVENT_PIECE,   /* a piece arrives */
-    EVENT_SENT,    /* a send is done */
-    EVENT_RELEASE, /* memory is let go of */
+    EVENT_SENT,    /* a send is complete */
+    EVENT_RELEASE, /* the network no longer uses the memory */
     EVENT_WITHDRAWN,
-    EVENT_MOVE, /* one-sided */
+    EVENT_MOVE, /* of a one-sided transfer */
 };
 
-/* What a target knows of exposed memory. */
+/* What a target receives about exposed memory. */
 struct net_note {
     uint32_t exposure;
     uint32_t offset;
@@ -32,7 +32,7 @@ struct net_event {
     uint32_t size;
     struct kit_rma_piece *piece;
     struct net_piece *priv;
-    uint32_t life; /* of the private part */
+    uint32_t life; /* compared with that of the private part */
     struct kit_rma_move *move;
     struct net_note note;
     uint8_t *bytes;
@@ -41,14 +41,14 @@ struct net_event {
     int32_t status;
 };
 
-/* The owner's part of a piece. */
+/* The owner's private part of a piece. */
 struct net_piece {
-    uint32_t life; /* counts its uses */
+    uint32_t life; /* counts the uses of this structure */
     bool is_live;
     bool is_cancelled;
     bool is_released;
     struct net_receive *receive;
-    struct net_event *arrival; /* of a send that is not done */
+    struct net_event *arrival; /* of a send that is not complete */
 };
 
 struct net_receive {
@@ -250,7 +250,7 @@ static int32_t move_bytes(struct net_exposure *exposure, const struct kit_rma_mo
     return NA_PLUGIN_SUCCESS;
 }
 
-/* The message is there: it goes to the receive that waits for it. */
+/* The message has arrived and goes to the matching receive. */
 static void piece_arrive(struct net *net, struct net_event *event)
 {
     struct net_receive *receive = net->posted;
@@ -275,7 +275,7 @@ static void piece_arrive(struct net *net, struct net_event *event)
         struct kit_rma_piece *piece = receive->piece;
 
         priv = piece->priv;
-        if (size > piece->size) { /* of a peer that lies; a fabric does the same */
+        if (size > piece->size) { /* sent by a lying peer; a fabric truncates likewise */
             status = NA_PLUGIN_MSGSIZE;
             size = piece->size;
         }
@@ -291,7 +291,7 @@ static void piece_arrive(struct net *net, struct net_event *event)
         piece_end(event->from, event->piece, NA_PLUGIN_SUCCESS, 0);
 }
 
-/* The network moves the bytes, if it can still reach them, and is done. */
+/* The network moves the bytes if the memory is still exposed, and completes the move. */
 static void move_arrive(struct net *net, struct net_event *event)
 {
     struct net_exposure *exposure = &net->exposures[event->note.exposure];
@@ -304,7 +304,7 @@ static void move_arrive(struct net *net, struct net_event *event)
     kit_rma_move_done(event->to->ts, move, status);
 }
 
-/* As each owner does in its poll. */
+/* Polls all ends, as each owner does. */
 static void net_dispatch(struct net *net)
 {
     for (unsigned int i = 0; i < NET_ENDS; i++)
@@ -371,7 +371,7 @@ void net_lose(struct net *net)
     while (*link != NULL) {
         struct net_event *event = *link;
 
-        /* What an end has to do by itself stays. */
+        /* Local events are not lost. */
         if (event->kind != EVENT_CONTROL && event->kind != EVENT_PIECE) {
             net->last = event;
             link = &event->next;
@@ -522,7 +522,7 @@ static int32_t net_data_send(void *owner, void *peer, const void *record, uint32
     return ret;
 }
 
-/* An owner that keeps its memory in an order of its own would find it here. */
+/* An owner whose memory has a layout of its own would translate the offset here. */
 static void net_data_take(void *owner, const struct kit_region *region, uint64_t offset,
                           const void *data, uint32_t size)
 {
@@ -669,7 +669,7 @@ static int32_t net_process(void *owner, void *peer, uint32_t *pid_p)
                                                        : NA_PLUGIN_SUCCESS;
 }
 
-/* From now on everything goes another way. */
+/* Attaching was refused: all later transfers use another mover. */
 static void net_attach_refused(void *owner, void *peer)
 {
     struct net *net = ((struct net_end *) owner)->net;
@@ -683,7 +683,7 @@ static int32_t net_expose(void *owner, struct kit_rma_exposure *exposure, void *
                           uint32_t *note_size)
 {
     struct net *net = ((struct net_end *) owner)->net;
-    unsigned int *index = exposure->priv; /* and one */
+    unsigned int *index = exposure->priv; /* the index of the exposure, plus 1 */
     struct net_note written;
     int32_t ret = piece_refused(net);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transfers that end early, at every step of the way: cancelled, their peer gone, their memory
- * taken away, the network failing. Whoever got memory back writes to it, and nobody else does.
+ * Transfers that end early, after each number of steps: cancelled, their peer dead, their memory
+ * deregistered, the network failing. The side that got its memory back writes to it, and nobody
+ * else does.
  */
 
 #include "rma_net.h"
@@ -17,7 +18,7 @@ struct fixture {
     struct net net;
     struct net_op op;
     uint8_t *target_bytes;
-    uint8_t source[NET_MEMORY], before[NET_MEMORY]; /* of what is written to */
+    uint8_t source[NET_MEMORY], before[NET_MEMORY]; /* of the memory that the transfer writes */
     struct kit_region *local, *region, *remote;
     bool is_put;
 };
@@ -34,7 +35,7 @@ static void fixture_open(struct fixture *fixture, enum net_cancel cancel, bool i
     net_op_init(&fixture->op);
     fixture->target_bytes = malloc(NET_MEMORY);
     assert_non_null(fixture->target_bytes);
-    /* No byte is a scribble. */
+    /* No byte of the initial contents equals NET_SCRIBBLE. */
     for (unsigned int i = 0; i < NET_MEMORY; i++) {
         fixture->op.memory[i] = (uint8_t) (1 + i % 50);
         fixture->target_bytes[i] = (uint8_t) (100 + i % 50);
@@ -66,7 +67,7 @@ static void fixture_close(struct fixture *fixture)
     net_op_free(&fixture->op);
 }
 
-/* Each byte is what it was or what it should become. */
+/* Each byte has its old or its new value. */
 static void check_written(const struct fixture *fixture, const uint8_t *bytes)
 {
     for (unsigned int i = 0; i < NET_MEMORY; i++)
@@ -74,7 +75,7 @@ static void check_written(const struct fixture *fixture, const uint8_t *bytes)
             assert_true(i >= 7 && i < 7 + LENGTH && bytes[i] == fixture->source[i]);
 }
 
-/* The user of the origin has the memory back, and uses it. */
+/* The user of the origin reuses the memory. */
 static void scribble(struct fixture *fixture)
 {
     memset(fixture->op.memory, NET_SCRIBBLE, NET_MEMORY);
@@ -87,7 +88,7 @@ static void steps(struct net *net, unsigned int count)
         (void) net_step(net);
 }
 
-/* What was done before leaves nothing that would hurt the next one. */
+/* An ended transfer leaves nothing that disturbs the next one. */
 static void check_next_works(struct fixture *fixture)
 {
     uint8_t *written = fixture->is_put ? fixture->target_bytes : fixture->op.memory;
@@ -101,7 +102,7 @@ static void check_next_works(struct fixture *fixture)
     assert_memory_equal(written + 7, read + 7, LENGTH);
 }
 
-/* True when the transfer was done before so many steps. */
+/* Cancels after `count` steps. Returns true when the transfer had completed by then. */
 static bool cancel_after(unsigned int count, enum net_cancel cancel, bool is_put, bool at_once,
                          uint64_t *late)
 {
@@ -153,7 +154,7 @@ static void cancel_at_every_step(void **state)
     assert_true(late > 0);
 }
 
-/* Nobody hears of it. */
+/* The target never hears of the transfer. */
 static void cancel_before_the_request_leaves(void **state)
 {
     (void) state;
@@ -175,7 +176,7 @@ static void cancel_before_the_request_leaves(void **state)
     }
 }
 
-/* The records of the end wait for room. */
+/* Cancels while the control records of the end cannot be sent. */
 static void cancel_without_room(void **state)
 {
     (void) state;
@@ -194,7 +195,7 @@ static void cancel_without_room(void **state)
     }
 }
 
-/* `how`: who notices, and in which order. */
+/* `how` selects which side detects the death first, and in which order operations and peer fail. */
 static bool die_after(unsigned int count, enum net_cancel cancel, bool is_put, unsigned int how)
 {
     struct fixture *fixture = malloc(sizeof(*fixture));
@@ -209,9 +210,9 @@ static bool die_after(unsigned int count, enum net_cancel cancel, bool is_put, u
     net_lose(&fixture->net);
     if (how == 0)
         kit_rma_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
-    if (how >= 2) /* as a message layer does: operation by operation first */
+    if (how >= 2) /* a message layer abandons the operations one by one first */
         (void) net_abandon(&ends[0], &fixture->op, NA_PLUGIN_HOSTUNREACH, true);
-    if (how != 3) /* that alone is enough for what it is told of */
+    if (how != 3) /* with 3, abandoning the operation has to suffice */
         kit_rma_peer_failed(ends[0].ts, &ends[1], NA_PLUGIN_HOSTUNREACH);
     if (how != 0)
         kit_rma_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
@@ -239,7 +240,8 @@ static void peer_death_at_every_step(void **state)
     }
 }
 
-/* The origin takes the target for dead, which goes on: what it sends finds nobody. */
+/* The origin takes the target for dead, while the target continues: its messages find no
+ * operation. */
 static void one_side_fails_at_every_step(void **state)
 {
     (void) state;
@@ -256,20 +258,21 @@ static void one_side_fails_at_every_step(void **state)
         while (net_step(&fixture.net))
             continue;
         assert_memory_equal(fixture.op.memory, fixture.op.frozen, NET_MEMORY);
-        /* The origin lives, so the target asks, and is told. */
+        /* The origin is alive, so the target asks about the transfer, and learns that it is
+         * gone. */
         for (unsigned int i = 0; i < 2 * NET_TIMEOUT_MS / 250; i++) {
             net_poll(&fixture.net, 250);
             net_run(&fixture.net);
         }
         assert_memory_equal(fixture.op.memory, fixture.op.frozen, NET_MEMORY);
-        fixture.net.lost_receives = 0; /* those for whom the origin had withdrawn its receives */
+        fixture.net.lost_receives = 0; /* pieces for which the origin had withdrawn its receives */
         kit_rma_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
         net_run(&fixture.net);
         fixture_close(&fixture);
     }
 }
 
-/* The target's memory is taken away. */
+/* The target's memory is deregistered after `count` steps. */
 static bool deregister_after(unsigned int count, enum net_cancel cancel, bool is_put)
 {
     struct fixture *fixture = malloc(sizeof(*fixture));
@@ -323,7 +326,7 @@ static void deregistration_at_every_step(void **state)
     }
 }
 
-/* The network fails with a piece when it is given it, or later; or what comes has another size. */
+/* The network fails to accept a piece, or fails it later, or delivers a piece of another size. */
 static void failing_pieces(void **state)
 {
     (void) state;
@@ -345,7 +348,7 @@ static void failing_pieces(void **state)
                 expected = NA_PLUGIN_PROTOCOL_ERROR;
             net_run(&fixture.net);
             assert_int_equal(fixture.op.done, 1);
-            /* Late in the way there may have been no further piece. */
+            /* Late in the transfer there may have been no further piece. */
             if (fixture.net.piece_error == 0 && fixture.net.deliver_error == 0 &&
                 fixture.net.deliver_size == 0)
                 assert_int_equal(fixture.op.status, expected);
@@ -361,7 +364,7 @@ static void failing_pieces(void **state)
     }
 }
 
-/* A record that cannot be sent means that the peer is gone. */
+/* When a control record cannot be sent, the peer counts as dead. */
 static void failing_records(void **state)
 {
     (void) state;
@@ -370,7 +373,7 @@ static void failing_records(void **state)
         struct net_end *ends = fixture.net.ends;
 
         fixture_open(&fixture, NET_CANCEL_AT_ONCE, count % 2 != 0, false);
-        if (count < 2) { /* that of the request: nothing was started */
+        if (count < 2) { /* the record was the REQUEST: nothing was started */
             fixture.net.control_error = NA_PLUGIN_HOSTUNREACH;
             assert_int_equal(net_start(&ends[0], &ends[1], &fixture.op, fixture.local,
                                        fixture.remote, 7, LENGTH, fixture.is_put),
@@ -395,7 +398,7 @@ static void failing_records(void **state)
     }
 }
 
-/* An origin that is gone without a word. */
+/* An origin that vanishes without an error: its transfers time out at the target. */
 static void silent_origins_time_out(void **state)
 {
     (void) state;
@@ -423,7 +426,7 @@ static void silent_origins_time_out(void **state)
             assert_true(ms >= NET_TIMEOUT_MS);
             assert_int_equal(counters.timeouts, 1);
         }
-        /* The memory is the user's again. */
+        /* The memory can be deregistered. */
         assert_true(kit_rma_mem_deregister(ends[1].ts, fixture.region));
         ends[0].is_mute = false;
         kit_rma_peer_failed(ends[0].ts, &ends[1], NA_PLUGIN_HOSTUNREACH);
@@ -433,7 +436,7 @@ static void silent_origins_time_out(void **state)
     }
 }
 
-/* One that lives, but is slow, does not. */
+/* An origin that is alive but slow does not time out. */
 static void slow_origins_do_not(void **state)
 {
     (void) state;
@@ -459,7 +462,7 @@ static void slow_origins_do_not(void **state)
     }
 }
 
-/* Receives for somebody who does not send do not keep others out for long. */
+/* Receives posted for an origin that does not send are soon given to others. */
 static void stalled_receives_make_way(void **state)
 {
     static const struct kit_rma_config limits = {.window = 4, .max_receives = 4};
@@ -482,7 +485,7 @@ static void stalled_receives_make_way(void **state)
         assert_int_equal(
             net_start(end, &net.ends[1], &ops[i], local[i], remote[i], 0, LENGTH, true), 0);
         while (net_step(&net) && i == 0)
-            if (net.ends[1].receives == 4) { /* it has all receives, and is told of none */
+            if (net.ends[1].receives == 4) { /* it occupies all receives, and its GRANT is lost */
                 net_lose(&net);
                 net.ends[2].is_mute = true;
             }
@@ -498,7 +501,7 @@ static void stalled_receives_make_way(void **state)
     kit_rma_peer_failed(net.ends[2].ts, &net.ends[1], NA_PLUGIN_HOSTUNREACH);
     kit_rma_peer_failed(net.ends[1].ts, &net.ends[2], NA_PLUGIN_HOSTUNREACH);
     net_run(&net);
-    net_close(&net); /* with the handles */
+    net_close(&net); /* also frees the handles */
     for (unsigned int i = 0; i < 2; i++)
         net_op_free(&ops[i]);
     free(bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Control records that no origin and no target of ours would send: nothing is read or written. */
+/* Control records that no correct origin or target sends: memory is neither read nor written. */
 
 #include "rma_net.h"
 
@@ -36,7 +36,7 @@ static void fixture_open(struct fixture *fixture, uint32_t flags)
     fixture->remote = net_remote(&net->ends[0], &net->ends[1], fixture->region);
 }
 
-/* The handles go with the rest. */
+/* Closes the network, and frees the handles with it. */
 static void fixture_close(struct fixture *fixture)
 {
     net_run(&fixture->net);
@@ -61,7 +61,7 @@ static struct message message_make(const struct fixture *fixture, uint8_t kind, 
     return message;
 }
 
-/* From `from` to `to`. */
+/* Delivers a record from `from` to `to`. */
 static void message_give(struct net_end *from, struct net_end *to, const struct message *message)
 {
     kit_rma_control(to->ts, from, message,
@@ -76,7 +76,7 @@ static struct kit_rma_counters counters_of(const struct net_end *end)
     return counters;
 }
 
-/* The request is refused, and leaves nothing. */
+/* The REQUEST is refused, and leaves no state. */
 static void check_refused(struct fixture *fixture, const struct message *message)
 {
     struct net_end *ends = fixture->net.ends;
@@ -132,7 +132,8 @@ static void forged_requests_are_refused(void **state)
         check_refused(fixture, &bad);
         bad.record.piece_size = htole32(2 * NET_PIECE);
         check_refused(fixture, &bad);
-        /* A put brings no tags, a get some in the range, and not more than pieces. */
+        /* A put must bring no tags; a get brings some in the valid range, at most one for each
+         * piece. */
         bad = good;
         bad.record.tag_count = is_put != 0 ? 1 : 2;
         bad.tags[0] = bad.tags[1] = htole32(NET_FIRST_TAG);
@@ -147,7 +148,7 @@ static void forged_requests_are_refused(void **state)
     free(fixture);
 }
 
-/* Dropped before anything is looked up for it. */
+/* The record is dropped before anything is looked up for it. */
 static void check_dropped(struct fixture *fixture, const struct message *message, size_t size)
 {
     struct net_end *ends = fixture->net.ends;
@@ -185,7 +186,7 @@ static void what_is_no_record_is_dropped(void **state)
     bad.record.kind = RMA_KINDS;
     check_dropped(fixture, &bad, size);
     bad = good;
-    bad.record.flags = 0; /* targets ask for nothing */
+    bad.record.flags = 0; /* valid from an origin only */
     check_dropped(fixture, &bad, size);
     bad.record.flags = RMA_FROM_ORIGIN | KIT_RMA_MOVERS << RMA_MOVER_SHIFT;
     check_dropped(fixture, &bad, size);
@@ -198,7 +199,7 @@ static void what_is_no_record_is_dropped(void **state)
     free(fixture);
 }
 
-/* The first one goes on. */
+/* A second transfer with the same id is refused, and the first one continues. */
 static void an_id_is_used_once_at_a_time(void **state)
 {
     struct fixture *fixture = malloc(sizeof(*fixture));
@@ -218,7 +219,7 @@ static void an_id_is_used_once_at_a_time(void **state)
     free(fixture);
 }
 
-/* The flags of the region hold, whatever the handle of the origin says. */
+/* The target checks the rights of the region, whatever the origin's handle says. */
 static void access_is_checked_at_the_target(void **state)
 {
     struct fixture *fixture = malloc(sizeof(*fixture));
@@ -241,7 +242,7 @@ static void access_is_checked_at_the_target(void **state)
     free(fixture);
 }
 
-/* Honest origins with a wrong range or a region that is gone are told so. */
+/* A correct origin with a wrong range, or with a deregistered region, gets the reason. */
 static void origins_are_told_why(void **state)
 {
     struct fixture *fixture = malloc(sizeof(*fixture));
@@ -279,7 +280,7 @@ static void origins_are_told_why(void **state)
     free(fixture);
 }
 
-/* A third one that knows the transfer's id can neither end it nor take part in it. */
+/* A third process that knows the id of a transfer can neither end it nor take part in it. */
 static void others_cannot_interfere(void **state)
 {
     struct fixture *fixture = malloc(sizeof(*fixture));
@@ -318,7 +319,7 @@ static void others_cannot_interfere(void **state)
     free(fixture);
 }
 
-/* The other side itself does not keep to the rules: the transfer may fail, no more. */
+/* The peer of a transfer violates the protocol: the transfer may fail, but nothing else happens. */
 static void partners_cannot_do_harm(void **state)
 {
     struct fixture *fixture = malloc(sizeof(*fixture));
@@ -365,7 +366,8 @@ static void partners_cannot_do_harm(void **state)
     free(fixture);
 }
 
-/* What only the other role says, or belongs to another kind of transfer, changes nothing. */
+/* Records that only the other role may send, or that belong to another kind of transfer, have no
+ * effect. */
 static void records_out_of_role(void **state)
 {
     static const struct {
@@ -391,7 +393,7 @@ static void records_out_of_role(void **state)
         assert_int_equal(net_start(&ends[0], &ends[1], &fixture->op, fixture->local,
                                    fixture->remote, 0, 5 * NET_PIECE, variants[i].is_put != 0),
                          0);
-        (void) net_step(&fixture->net); /* the request */
+        (void) net_step(&fixture->net); /* the REQUEST */
         message = message_make(fixture, variants[i].kind,
                                (uint8_t) ((side == 1 ? RMA_FROM_ORIGIN : 0) |
                                           (variants[i].says_put != 0 ? RMA_IS_PUT : 0)));
@@ -407,7 +409,7 @@ static void records_out_of_role(void **state)
     free(fixture);
 }
 
-/* Who asks about a transfer that is not there is told so: it waits for that. */
+/* A question about an unknown transfer is answered, since the peer waits for the answer. */
 static void unknown_transfers_are_answered(void **state)
 {
     struct fixture *fixture = malloc(sizeof(*fixture));
@@ -421,7 +423,8 @@ static void unknown_transfers_are_answered(void **state)
     message_give(&ends[0], &ends[1], &message);
     net_run(&fixture->net);
     assert_int_equal(counters_of(&ends[1]).records_stale, 1);
-    assert_int_equal(counters_of(&ends[0]).records_stale, 1); /* the answer, of use to nobody */
+    /* the answer, which matches no transfer */
+    assert_int_equal(counters_of(&ends[0]).records_stale, 1);
     message = message_make(fixture, RMA_PROBE, RMA_IS_PUT);
     message_give(&ends[1], &ends[0], &message);
     net_run(&fixture->net);
@@ -431,8 +434,8 @@ static void unknown_transfers_are_answered(void **state)
     free(fixture);
 }
 
-/* Tags are taken in order only, only those that a piece can have, and no more than the window; a
- * transfer is not done before its last piece left. */
+/* The origin accepts tags only in order, only in the valid range, and no more than the window. DONE
+ * is an error before the last piece was sent. */
 static void grants_out_of_order(void **state)
 {
     struct fixture *fixture = malloc(sizeof(*fixture));
@@ -447,7 +450,7 @@ static void grants_out_of_order(void **state)
         assert_int_equal(net_start(&ends[0], &ends[1], &fixture->op, fixture->local,
                                    fixture->remote, 0, NET_MEMORY, true),
                          0);
-        (void) net_step(&fixture->net); /* the request */
+        (void) net_step(&fixture->net); /* the REQUEST */
         fixture->net.piece_again = variant == 3 ? 10 : 0;
         (void) net_step(&fixture->net); /* the first tags */
         assert_true(fixture->op.transfer->granted > 1 && fixture->op.transfer->granted < 17);
@@ -455,7 +458,7 @@ static void grants_out_of_order(void **state)
         message.record.transfer = htole64(fixture->op.transfer->id);
         message.record.number = htole64(fixture->op.transfer->granted + (variant == 0));
         message.record.tag_count = variant != 1 && variant != 4;
-        if (variant == 3) /* none has left, and one more than there is room for is offered */
+        if (variant == 3) /* no piece was sent, and one tag more than the window is granted */
             message.record.tag_count = (uint8_t) (17 - fixture->op.transfer->granted);
         for (unsigned int i = 0; i < message.record.tag_count; i++)
             message.tags[i] = htole32(variant == 2 ? NET_FIRST_TAG - 1 : NET_FIRST_TAG + 100 + i);
@@ -467,7 +470,7 @@ static void grants_out_of_order(void **state)
     free(fixture);
 }
 
-/* Requests without end: there is a bound, beyond which they are refused. */
+/* The number of transfers at a target is bounded; further requests are refused. */
 static void floods_are_bounded(void **state)
 {
     struct fixture *fixture = malloc(sizeof(*fixture));
@@ -495,7 +498,7 @@ static uint32_t random_next(uint64_t *seed)
     return (uint32_t) (*seed >> 33);
 }
 
-/* Noise, and records with some bytes changed, in the middle of honest traffic. */
+/* Random bytes, and records with some bytes changed, in the middle of correct traffic. */
 static void random_bytes(void **state)
 {
     struct fixture *fixture = malloc(sizeof(*fixture));
@@ -517,7 +520,7 @@ static void random_bytes(void **state)
             for (uint32_t k = 0; k < sizeof(noise.bytes); k++)
                 noise.bytes[k] = (uint8_t) random_next(&seed);
         } else {
-            noise.message.record.key.word[0] ^= htole64(1); /* whatever it says, it may not */
+            noise.message.record.key.word[0] ^= htole64(1); /* with a key that never matches */
             noise.message.record.transfer = htole64(random_next(&seed) % 8);
             noise.message.record.tag_count = (uint8_t) (random_next(&seed) % 20);
             noise.bytes[random_next(&seed) % 64] = (uint8_t) random_next(&seed);

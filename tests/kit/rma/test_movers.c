@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The movers besides pieces: whole transfers, and each way for one to end early at each step. */
+/* The other movers than pieces: complete transfers, and each way to end early, at each step. */
 
 #include "rma_net.h"
 
@@ -10,7 +10,7 @@
 #define BOTH      (NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE)
 #define STEPS_MAX 200u
 
-/* A network with memory at both ends, 0 the origin. */
+/* A network with memory at both ends; end 0 is the origin. */
 struct fixture {
     struct net net;
     struct net_op op;
@@ -74,7 +74,7 @@ static int32_t fixture_start(struct fixture *fixture, uint64_t offset, uint64_t 
                      fixture->remote, offset, length, is_put);
 }
 
-/* Moves a range and checks that it, and nothing else, changed. */
+/* Moves a range, and checks that this range changed and nothing else. */
 static void move(struct fixture *fixture, uint64_t offset, uint64_t length, bool is_put)
 {
     uint8_t *from = is_put ? fixture->op.memory : fixture->target_bytes;
@@ -119,7 +119,7 @@ static void sizes_and_offsets(void **state)
     }
 }
 
-/* The bytes of a small transfer are in its records: a REQUEST and an answer. */
+/* The bytes of a small transfer are inline: one REQUEST and one answer. */
 static void small_ones_are_inline(void **state)
 {
     (void) state;
@@ -163,7 +163,7 @@ static void a_network_without_room_is_asked_again(void **state)
     }
 }
 
-/* Key, rights and bounds: nothing is read or written. */
+/* A wrong key, missing rights and wrong bounds are refused; memory is neither read nor written. */
 static void what_is_not_granted_is_refused(void **state)
 {
     (void) state;
@@ -203,7 +203,7 @@ static void what_is_not_granted_is_refused(void **state)
     }
 }
 
-/* Runs so many events of a transfer of all the memory; false when it was over before. */
+/* Runs `steps` events of a transfer of all the memory; false when it completed before. */
 static bool run_partly(struct fixture *fixture, const struct variant *variant, unsigned int steps)
 {
     fixture_open(fixture, variant, BOTH);
@@ -218,7 +218,8 @@ static unsigned int step_of(const struct variant *variant, unsigned int i)
     return variant->mover == KIT_RMA_INLINE ? 1 + i * 13 : i;
 }
 
-/* Its memory is left alone from then on: the check compares it at the end. */
+/* From the completion on, the memory of a cancelled transfer is not touched: the check at the end
+ * compares it. */
 static void a_cancelled_one_ends_at_each_step(void **state)
 {
     (void) state;
@@ -241,7 +242,7 @@ static void a_cancelled_one_ends_at_each_step(void **state)
     }
 }
 
-/* What is deregistered is not touched any more as soon as the engine says so. */
+/* Memory is not touched any more as soon as the engine reports that it is deregistered. */
 static void deregistered_memory_is_left_at_each_step(void **state)
 {
     (void) state;
@@ -269,7 +270,7 @@ static void deregistered_memory_is_left_at_each_step(void **state)
     }
 }
 
-/* Either side finds that the other is gone, and what is on the way is lost. */
+/* Either side detects the death of the other one, and all messages in flight are lost. */
 static void a_peer_that_fails_ends_it_at_each_step(void **state)
 {
     (void) state;
@@ -297,7 +298,7 @@ static void a_peer_that_fails_ends_it_at_each_step(void **state)
     }
 }
 
-/* The memory of an owner that closes is not exposed any longer. */
+/* When an owner closes, its memory is not exposed any longer. */
 static void an_owner_may_close_at_any_time(void **state)
 {
     (void) state;
@@ -325,7 +326,7 @@ static void a_move_that_fails_ends_the_transfer(void **state)
 
             fixture_open(&fixture, &variant, BOTH);
             if (when == 0)
-                fixture.net.piece_error = NA_PLUGIN_IO_ERROR; /* nothing can be exposed */
+                fixture.net.piece_error = NA_PLUGIN_IO_ERROR; /* no memory can be exposed */
             assert_int_equal(fixture_start(&fixture, 0, NET_MEMORY, is_put != 0),
                              when == 0 ? NA_PLUGIN_IO_ERROR : NA_PLUGIN_SUCCESS);
             if (when == 1)
@@ -340,7 +341,7 @@ static void a_move_that_fails_ends_the_transfer(void **state)
     }
 }
 
-/* An answer that comes although the bytes did not. */
+/* The target answers although the bytes were not moved. */
 static void an_answer_without_the_bytes_is_noticed(void **state)
 {
     const struct variant variant = {KIT_RMA_ONE_SIDED, false, true, false};
@@ -349,14 +350,15 @@ static void an_answer_without_the_bytes_is_noticed(void **state)
     (void) state;
     fixture_open(&fixture, &variant, BOTH);
     assert_int_equal(fixture_start(&fixture, 0, NET_PART, false), NA_PLUGIN_SUCCESS);
-    assert_true(net_step(&fixture.net)); /* the REQUEST: the bytes are there, the answer is not */
+    /* the REQUEST is processed: the bytes were moved, the answer has not arrived */
+    assert_true(net_step(&fixture.net));
     fixture.net.exposures[0].is_moved = false;
     net_run(&fixture.net);
     net_op_check(&fixture.op, NA_PLUGIN_HOSTUNREACH);
     fixture_close(&fixture);
 }
 
-/* Where a target may not attach, the transfers go on by pieces, also those under way. */
+/* Where a target cannot attach, transfers use pieces instead, also those in progress. */
 static void who_may_not_attach_does_otherwise(void **state)
 {
     (void) state;
@@ -377,7 +379,7 @@ static void who_may_not_attach_does_otherwise(void **state)
     }
 }
 
-/* An address where nothing is: the origin chose it, and is told. */
+/* The origin names an address where no memory is mapped, and gets an error. */
 static void an_address_without_memory_fails(void **state)
 {
     const struct variant variant = {KIT_RMA_ATTACH, false, false, false};
@@ -393,7 +395,7 @@ static void an_address_without_memory_fails(void **state)
     fixture_close(&fixture);
 }
 
-/* Sends a record to an end as if from another, with so many bytes behind it. */
+/* Delivers a record to an end as if the other end had sent it, with `size` bytes of payload. */
 static void forge(struct net *net, unsigned int to, enum rma_kind kind,
                   const struct variant *variant, uint64_t id, uint64_t number, const void *payload,
                   uint32_t size)
@@ -416,7 +418,8 @@ static void forge(struct net *net, unsigned int to, enum rma_kind kind,
     kit_rma_control(net->ends[to].ts, &net->ends[1 - to], &bytes, sizeof(bytes.record) + size);
 }
 
-/* Bytes that were not granted, not in order, or of another size end a get; no byte is taken. */
+/* Inline bytes that were not granted, out of order or of a wrong size end a get, and none of them
+ * is stored. */
 static void inline_bytes_are_checked(void **state)
 {
     static const struct {
@@ -449,7 +452,8 @@ static void inline_bytes_are_checked(void **state)
     }
 }
 
-/* A put whose bytes come with its REQUEST: as many as may, all of them, and nothing else so. */
+/* The bytes of a put in its REQUEST: they have to be the whole put, and at most as many as
+ * allowed. */
 static void bytes_with_a_request_are_checked(void **state)
 {
     static const struct {
@@ -501,7 +505,7 @@ static void bytes_with_a_request_are_checked(void **state)
     free(bytes);
 }
 
-/* Up to a size a put is one message. */
+/* A put up to a certain size is a single message. */
 static void small_puts_are_one_message(void **state)
 {
     const struct variant variant = {KIT_RMA_INLINE, true, false, false};
@@ -521,7 +525,7 @@ static void small_puts_are_one_message(void **state)
     fixture_close(&fixture);
 }
 
-/* An owner that copies the bytes is asked to for all of them, and they come in no other way. */
+/* An owner that copies the bytes itself is asked to copy all of them. */
 static void the_owner_copies_what_is_inline(void **state)
 {
     const struct variant variant = {KIT_RMA_INLINE, true, false, true};
@@ -556,7 +560,8 @@ static void the_owner_copies_what_is_inline(void **state)
     fixture_close(&fixture);
 }
 
-/* Each sender chooses, below what its peer can take; and no other bytes are taken then. */
+/* Each sender chooses the size of its records, up to what its peer accepts. The number of records
+ * shows the size. */
 static void the_sender_chooses_the_size_of_its_records(void **state)
 {
     static const uint32_t rooms[] = {1, 7, NET_APART / 2, NET_APART - 1, NET_APART, NET_APART + 1};
@@ -581,7 +586,7 @@ static void the_sender_chooses_the_size_of_its_records(void **state)
     }
 }
 
-/* Records of another mover, or that the other side does not send, change nothing. */
+/* Records of another mover, or that only the other role may send, have no effect. */
 static void records_of_another_mover_are_dropped(void **state)
 {
     (void) state;
@@ -607,7 +612,7 @@ static void records_of_another_mover_are_dropped(void **state)
     }
 }
 
-/* A REQUEST with a note of a wrong size, with bytes that are too many, or for a part too large. */
+/* A REQUEST with a note of a wrong size, with too many bytes, or for a part that is too large. */
 static void requests_are_checked(void **state)
 {
     (void) state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts and gets that go well, or wait: sizes, credits, back-pressure, handles. */
+/* Puts and gets that succeed, or wait: sizes, credits, back-pressure, handles. */
 
 #include "rma_net.h"
 
@@ -14,7 +14,7 @@ struct side {
     struct kit_region *local, *region, *remote;
 };
 
-/* Memory at both ends, 0 the origin. */
+/* Allocates memory at both ends; end 0 is the origin. */
 static void side_open(struct net *net, struct side *side)
 {
     net_op_init(&side->op);
@@ -40,7 +40,7 @@ static void side_close(struct net *net, struct side *side)
     net_op_free(&side->op);
 }
 
-/* Moves a range and checks that it, and nothing else, changed. */
+/* Moves a range, and checks that this range changed and nothing else. */
 static void move(struct net *net, uint64_t offset, uint64_t length, bool is_put)
 {
     uint8_t *expected = malloc(NET_MEMORY);
@@ -109,7 +109,8 @@ static void a_network_without_room_is_asked_again(void **state)
     net_close(&net);
 }
 
-/* Many at a time share what may be in progress; the first ones do not keep the others out. */
+/* Many transfers share the limits on sends and receives; the first ones do not starve the
+ * others. */
 static void credits_are_respected(void **state)
 {
     static const struct kit_rma_config limits = {.window = 3, .max_sends = 4, .max_receives = 7};
@@ -141,7 +142,7 @@ static void credits_are_respected(void **state)
     }
 }
 
-/* One transfer alone has no more than its window. */
+/* A single transfer has at most its window in flight. */
 static void the_window_is_respected(void **state)
 {
     static const struct kit_rma_config limits = {.window = 2};
@@ -156,7 +157,7 @@ static void the_window_is_respected(void **state)
     net_close(&net);
 }
 
-/* A GRANT is for some pieces, where that leaves enough of the window. */
+/* One GRANT covers several pieces, as long as enough of the window remains. */
 static void grants_gather(void **state)
 {
     static const struct kit_rma_config limits = {.window = 8};
@@ -166,11 +167,11 @@ static void grants_gather(void **state)
     net_open(&net, &limits);
     move(&net, 0, 16 * NET_PIECE, true);
     assert_int_equal(net.ends[1].most_receives, 8);
-    assert_int_equal(net.ends[1].records, 1 + 4 + 1); /* all, a quarter at a time, DONE */
+    assert_int_equal(net.ends[1].records, 1 + 4 + 1); /* REQUEST, a GRANT for each quarter, DONE */
     net_close(&net);
 }
 
-/* A handle that came back to where it was made. */
+/* The handle returns to the process that made it. */
 static void own_memory_is_copied(void **state)
 {
     struct kit_region *remote;
@@ -200,7 +201,7 @@ static void own_memory_is_copied(void **state)
     net_close(&net);
 }
 
-/* Both sides know of pieces whose memory, at either side, is not the host's. */
+/* Both sides know which pieces have memory at either side that is not the host's. */
 static void device_memory_is_told_to_both_sides(void **state)
 {
     (void) state;
@@ -227,7 +228,7 @@ static void device_memory_is_told_to_both_sides(void **state)
     }
 }
 
-/* A handle that was damaged is refused, and one that was forged is refused by its owner. */
+/* A damaged handle is refused at once, and a forged one by the owner of the memory. */
 static void handles_are_checked(void **state)
 {
     uint8_t packed[KIT_REGION_PACKED], copy[KIT_REGION_PACKED];
@@ -270,7 +271,7 @@ static void handles_are_checked(void **state)
     net_close(&net);
 }
 
-/* Late records for a process find nothing in one that took its place. */
+/* Late records for one process match no transfer of a process that took its place. */
 static void two_processes_do_not_share_ids(void **state)
 {
     struct side sides[2];
@@ -338,7 +339,7 @@ static void configs_are_checked(void **state)
     net_close(&net);
 }
 
-/* With all that is under way. */
+/* An owner closes with transfers in flight. */
 static void an_owner_may_close_at_any_time(void **state)
 {
     (void) state;
