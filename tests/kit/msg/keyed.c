@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tests of keys share. */
+/* Helpers for tests of keys; see keyed.h. */
 
 #include "keyed.h"
 

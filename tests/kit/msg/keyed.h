@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Two endpoints with keys over the simulated fabric, and somebody who takes frames out of it, makes
- * some, and hands them over.
- */
+/* Two endpoints with keys over the simulated fabric, and an attacker who takes frames out of the
+ * network, makes frames, and delivers them. */
 #ifndef TESTS_KIT_MSG_KEYED_H
 #define TESTS_KIT_MSG_KEYED_H
 
@@ -24,24 +22,24 @@ struct way {
     struct na_plugin_addr *to_at_from, *from_at_to;
 };
 
-/* What counts at an endpoint. */
+/* The keys of an endpoint: the current one, and another one that it accepts. */
 struct key_pair {
     const char *key, *also;
 };
 
-/* Of KEY; as long as a group of tests runs. */
+/* The stretched form of KEY, kept while a group of tests runs. */
 extern struct kit_auth_secret *kept;
 
-/* Setup and teardown of a group: the key is stretched once. */
+/* Setup and teardown of a group, so that the key is stretched only once. */
 int key_keep(void **state);
 int key_drop(void **state);
 
 struct na_plugin_class *keyed_node(struct sim_pair *pair, const char *name,
                                    const struct key_pair *keys);
-/* Two that do not know each other. */
+/* Opens two endpoints that have not met. */
 void rotating_open(struct sim_pair *pair, const struct key_pair *keys_a,
                    const struct key_pair *keys_b);
-/* NULL: without a key. */
+/* A key of NULL: none. */
 void keyed_open(struct sim_pair *pair, const char *key_a, const char *key_b);
 void keyed_close(struct sim_pair *pair);
 int met_setup(void **state);
@@ -49,12 +47,12 @@ int met_teardown(void **state);
 
 struct way way_of(const struct sim_pair *pair, uint32_t direction);
 uint64_t refused(const struct na_plugin_class *node);
-/* The first frame that waits for the node. */
+/* Takes the first frame in the inbox of the node. */
 void take(struct na_plugin_class *node, struct frame *frame);
 void hand_over(struct na_plugin_class *node, struct na_plugin_context *context,
                const struct frame *frame);
 void post(struct na_plugin_context *context, struct sim_op *receive, char buf[8]);
-/* What the session is good for. */
+/* Checks that the session passes a message. */
 void check_alive(const struct way *way);
 /* The HELLO that a makes for b, with another share: whoever saw it can make one. */
 void forge(const struct frame *hello, struct frame *forged);

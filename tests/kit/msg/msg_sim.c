@@ -99,7 +99,7 @@ void sim_net_setup(struct sim_net *net)
     sim_allocation_to_fail = -1;
 }
 
-/* Kept as long as the process: stretching it takes a while. */
+/* Kept as long as the process lives, since stretching the key is slow. */
 const char *sim_key(void)
 {
     static struct kit_auth_secret *secret;
@@ -153,7 +153,7 @@ struct na_plugin_class *sim_try_open(struct sim_net *net, const char *name,
     (void) pthread_mutex_lock(&net->lock);
     for (uint32_t i = 0; i < net->count; i++)
         if (net->nodes[i]->is_dead && strcmp(net->nodes[i]->name, name) == 0)
-            net->nodes[i]->name[0] = '!'; /* it has lost its name */
+            net->nodes[i]->name[0] = '!'; /* a dead node loses its name */
     assert_true(net->count < 16);
     net->nodes[net->count++] = node;
     (void) pthread_mutex_unlock(&net->lock);
@@ -585,7 +585,7 @@ static void sim_control(struct kit_endpoint *endpoint, struct kit_peer *peer, ui
     memcpy(node->control_data, data, size);
     node->control_size = size;
     node->controls++;
-    if (type == 77) /* asks for an echo */
+    if (type == 77) /* requests an echo */
         assert_int_equal(kit_msg_control_send(endpoint, peer, 78, data, size), 0);
 }
 
@@ -630,7 +630,7 @@ static bool sim_deliver(struct na_plugin_class *node, const char *name, const vo
     struct sim_net *net = node->net;
     bool is_found = false;
 
-    /* "alias-of-x" is x, too */
+    /* "alias-of-x" is another name of x */
     if (strncmp(name, "alias-of-", 9) == 0)
         name += 9;
     (void) pthread_mutex_lock(&net->lock);
@@ -690,7 +690,7 @@ static void sim_job_add(struct na_plugin_class *node, struct kit_frame *frame,
     *last = job;
 }
 
-/* In order; what never ends blocks nothing. */
+/* Runs the jobs in order; one that never ends does not block the others. */
 static void sim_jobs_run(struct na_plugin_class *node)
 {
     struct sim_job **link = &node->jobs;

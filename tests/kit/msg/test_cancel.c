@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cancelling at each phase of an operation, and closing with operations outstanding. */
+/* Cancelling in each phase of an operation, and closing with operations outstanding. */
 
 #include "msg_sim.h"
 
@@ -32,11 +32,11 @@ static void test_posted_receives(void **state)
     assert_int_equal(unexpected[0].completions, 1);
     assert_int_equal(expected[0].status, NA_PLUGIN_CANCELED);
     assert_int_equal(expected[0].completions, 1);
-    /* Once more, and one that was never posted: nothing happens. */
+    /* Cancelling a completed operation again, or one that was never posted, has no effect. */
     assert_int_equal(kit_msg_cancel(pair->cb, &expected[0]), 0);
     assert_int_equal(kit_msg_cancel(pair->cb, &send[0]), 0);
     assert_int_equal(expected[0].completions, 1);
-    /* The next ones are matched. */
+    /* Receives posted later still match. */
     assert_int_equal(kit_msg_send_expected(pair->ca, &send[0], "x", 2, NULL, pair->b_at_a, 0, 4),
                      0);
     assert_int_equal(kit_msg_send_unexpected(pair->ca, &send[1], "x", 2, NULL, pair->b_at_a, 0, 4),
@@ -46,7 +46,8 @@ static void test_posted_receives(void **state)
     assert_int_equal(expected[1].status, 0);
     assert_int_equal(unexpected[1].status, 0);
     kit_msg_addr_free(pair->b, unexpected[1].source);
-    assert_int_equal(kit_msg_cancel_trusted(pair->cb, &unexpected[1]), 0); /* it has ended */
+    /* no effect: the operation has completed */
+    assert_int_equal(kit_msg_cancel_trusted(pair->cb, &unexpected[1]), 0);
     assert_int_equal(kit_msg_cancel_trusted(pair->cb, &unexpected[2]), 0);
     assert_int_equal(kit_msg_cancel_trusted(pair->cb, &expected[2]), 0);
     assert_int_equal(unexpected[1].completions, 1);
@@ -55,7 +56,7 @@ static void test_posted_receives(void **state)
     assert_int_equal(pair->b->endpoint.state->session.waiting, 0);
 }
 
-/* What waits behind a frame never leaves. */
+/* A cancelled send that is queued behind a frame never leaves. */
 static void test_queued_sends(void **state)
 {
     struct sim_pair *pair = *state;
@@ -71,7 +72,7 @@ static void test_queued_sends(void **state)
     assert_int_equal(kit_msg_cancel(pair->ca, &sends[2]), 0);
     assert_int_equal(sends[2].completions, 1);
     assert_int_equal(sends[2].status, NA_PLUGIN_CANCELED);
-    /* It is in a frame and on its way: it completes with that. */
+    /* The send is in a frame in flight, and completes with the frame. */
     assert_int_equal(kit_msg_cancel(pair->ca, &sends[0]), 0);
     assert_int_equal(sends[0].completions, 0);
     sim_poll_until(pair->ca, pair->cb, &receives[2]);
@@ -89,7 +90,7 @@ static void test_queued_sends(void **state)
     kit_msg_cancel(pair->cb, &receives[3]);
 }
 
-/* A frame that the fabric had no room for is taken apart again. */
+/* The fabric had no room for a frame: its messages are queued again, and can be cancelled. */
 static void test_stalled_sends(void **state)
 {
     struct sim_pair *pair = *state;
@@ -116,7 +117,8 @@ static void test_stalled_sends(void **state)
     assert_int_equal(pair->a->endpoint.state->session.waiting, 0);
 }
 
-/* The way is cut: the fabric does not let go of the frame, the cancelled send completes anyway. */
+/* The frame of a send is stuck in the fabric, which neither sends nor returns it. When cancelled,
+ * the send completes nevertheless. */
 static void test_send_in_a_frame_that_is_stuck(void **state)
 {
     struct sim_pair *pair = *state;
@@ -136,7 +138,7 @@ static void test_send_in_a_frame_that_is_stuck(void **state)
     assert_int_equal(sends[0].completions, 1);
     assert_int_equal(sends[0].status, NA_PLUGIN_CANCELED);
     assert_int_equal(pair->a->endpoint.state->cancelling, 0);
-    pair->a->is_cut = false; /* the fabric gives the frame up: the peer has failed */
+    pair->a->is_cut = false; /* the fabric abandons the frame: the peer has failed */
     sim_poll(pair->ca, pair->cb, 5);
     assert_int_equal(sends[0].completions, 1);
     assert_int_equal(kit_msg_recv_unexpected(pair->cb, &receive, buf, 8, NULL), 0);
@@ -147,7 +149,7 @@ static void test_send_in_a_frame_that_is_stuck(void **state)
     kit_msg_addr_free(pair->b, receive.source);
 }
 
-/* To a peer that was never met. */
+/* A send to a peer without a session is cancelled while the HELLO is in flight. */
 static void test_send_behind_a_hello(void **state)
 {
     struct sim_pair *pair = *state;
@@ -168,7 +170,7 @@ static void test_send_behind_a_hello(void **state)
     sim_close(c, sim_context(c, 0));
 }
 
-/* Everything outstanding completes before a context has stopped, and nothing later. */
+/* Every outstanding operation completes before its context has stopped, and none afterwards. */
 static void test_stop_with_all_outstanding(void **state)
 {
     struct sim_pair *pair = *state;

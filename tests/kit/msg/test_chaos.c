@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random operations between three endpoints over a fabric that has no room, is late, fails, is cut,
- * and whose endpoints die and come back. Each operation has to complete exactly once, nothing may
- * leak, and in the end everything works.
+ * Random operations between three endpoints, over a fabric that finds no room, delays, fails and
+ * disconnects, and whose endpoints die and come back. Each operation has to complete exactly once,
+ * nothing may leak, and in the end everything works.
  */
 
 #include "msg_sim.h"
@@ -33,7 +33,7 @@ struct chaos {
     struct sim_net net;
     struct na_plugin_class *nodes[NODES];
     struct na_plugin_context *contexts[NODES];
-    struct na_plugin_addr *addrs[NODES][NODES]; /* [i][k]: k at i */
+    struct na_plugin_addr *addrs[NODES][NODES]; /* [i][k]: the address of node k at node i */
     struct chaos_op ops[OPS];
     uint8_t memory[256];
     struct na_plugin_mem local, remote;
@@ -215,7 +215,7 @@ static void chaos_calm(struct chaos *chaos)
     }
 }
 
-/* Cancels whatever is left, and expects it to complete without a stop. */
+/* Cancels all outstanding operations, and requires that they complete without a stop. */
 static void chaos_settle(struct chaos *chaos)
 {
     for (uint32_t k = 0; k < OPS; k++)
@@ -223,7 +223,7 @@ static void chaos_settle(struct chaos *chaos)
             assert_int_equal(kit_msg_cancel(chaos->contexts[chaos->ops[k].node], &chaos->ops[k].op),
                              0);
     for (uint32_t i = 0; i < NODES; i++)
-        chaos->nodes[i]->is_cut = true; /* jobs that never end stay */
+        chaos->nodes[i]->is_cut = true; /* jobs that never end remain in the fabric */
     for (uint32_t n = 0; n < 5; n++) {
         sim_clock_skip += UINT64_C(100000000);
         for (uint32_t i = 0; i < NODES; i++)
@@ -239,7 +239,8 @@ static void chaos_settle(struct chaos *chaos)
     assert_int_equal(chaos->posted, chaos->completed);
 }
 
-/* Every pair exchanges a message, after another lookup. Early ones are taken away first. */
+/* Each pair exchanges a message after another lookup. Unexpected messages from before are received
+ * first. */
 static void chaos_check_all(struct chaos *chaos)
 {
     for (uint32_t i = 0; i < NODES; i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Flow control of unexpected messages: when a sender pauses, until when, and what goes on. */
+/* Flow control of unexpected messages: when a sender pauses, until when, and what continues
+ * meanwhile. */
 
 #include "msg_sim.h"
 
@@ -12,7 +13,7 @@
 #define LONGEST (8 * SIM_FRAME_MAX)
 #define FILLED  (KIT_DEFERRED_MIN / 2)
 
-/* Messages with their numbers, from one node to another. */
+/* Numbered messages from one node to another. */
 struct stream {
     struct sim_op sends[COUNT];
     struct sim_op receives[COUNT];
@@ -21,7 +22,7 @@ struct stream {
     uint32_t sent, received;
 };
 
-/* As sim_pair_setup(), with long messages, and one frame of a at a time. */
+/* Like sim_pair_setup(), with messages longer than a frame, and one frame of a in flight. */
 static int setup_parts(void **state)
 {
     struct na_plugin_init init = sim_init();
@@ -57,7 +58,7 @@ static void stream_receive(struct stream *stream, struct na_plugin_context *cont
                          0);
 }
 
-/* All that was sent has arrived once and in order. */
+/* Requires that all messages have arrived once and in order. */
 static void stream_check(struct stream *stream, const struct sim_pair *pair,
                          struct na_plugin_class *destination)
 {
@@ -82,7 +83,7 @@ static uint32_t stream_paused(const struct stream *stream)
     return paused;
 }
 
-/* As if so many bytes of messages waited for receives, or less by so many. */
+/* Pretends that so many more (or, if negative, fewer) bytes of messages are deferred. */
 static void fill(struct na_plugin_class *node, int64_t bytes)
 {
     struct kit_deferrals *deferrals = &node->endpoint.state->deferrals;
@@ -91,7 +92,7 @@ static void fill(struct na_plugin_class *node, int64_t bytes)
     deferrals->count = bytes > 0 ? deferrals->count + FILLED : deferrals->count - FILLED;
 }
 
-/* One message is sent to b, and finds so many bytes deferred that a pauses. */
+/* Sends a message to b while so many bytes are deferred there that a is paused. */
 static void stream_pause(struct stream *stream, struct sim_pair *pair)
 {
     fill(pair->b, MSG_DEFERRED_BYTES / 2);
@@ -100,7 +101,7 @@ static void stream_pause(struct stream *stream, struct sim_pair *pair)
     assert_true(msg_peer_of(pair->b_at_a)->is_paused);
 }
 
-/* A sender whose peer has no room pauses, and sends its messages when there is room. */
+/* A sender pauses when its peer has no room, and sends the queued messages when there is room. */
 static void test_held(void **state)
 {
     struct sim_pair *pair = *state;
@@ -114,7 +115,7 @@ static void test_held(void **state)
     assert_int_equal(stream_paused(stream), COUNT - 1);
     assert_int_equal(pair->b->endpoint.state->deferrals.count, FILLED + 1);
 
-    /* A quarter of the budget is not reached yet. */
+    /* XON is sent only when less than a quarter of the budget is in use. */
     pair->b->endpoint.state->deferrals.bytes -= MSG_DEFERRED_BYTES / 8;
     stream_receive(stream, pair->cb, 1);
     sim_poll(pair->ca, pair->cb, 20);
@@ -129,7 +130,7 @@ static void test_held(void **state)
     free(stream);
 }
 
-/* What queued before the peer said so stays here, too, but for what is in a frame. */
+/* Messages that were queued before XOFF arrived stay queued, except those that are in a frame. */
 static void test_queued(void **state)
 {
     struct sim_pair *pair = *state;
@@ -151,7 +152,8 @@ static void test_queued(void **state)
     free(stream);
 }
 
-/* A message of which a part has left, or is in a frame, goes on; what was sent behind it waits. */
+/* A message that is partly sent, or has a part in a frame, is completed during the pause. Messages
+ * sent after it wait. */
 static void check_parts(struct sim_pair *pair, bool is_refused)
 {
     struct stream *stream = stream_new();
@@ -204,7 +206,7 @@ static void test_parts(void **state)
     check_parts(*state, true);
 }
 
-/* It is a that pauses; there is room again, and what was sent arrives. */
+/* Makes room at b, so that a, which is paused, goes on and its messages arrive. */
 static void stream_resume(struct stream *stream, const struct sim_pair *pair)
 {
     assert_true(msg_peer_of(pair->b_at_a)->is_paused);
@@ -215,7 +217,7 @@ static void stream_resume(struct stream *stream, const struct sim_pair *pair)
     free(stream);
 }
 
-/* XOFF is in a frame that the fabric does not take, and which is made anew. */
+/* The fabric refuses the frame with XOFF, and the frame is assembled again. */
 static void test_refused_frame(void **state)
 {
     struct sim_pair *pair = *state;
@@ -236,7 +238,7 @@ static void test_refused_frame(void **state)
     stream_resume(stream, pair);
 }
 
-/* XOFF is due at the same time as a ping, which is a HELLO. */
+/* XOFF and a ping, which is a HELLO, are pending at the same time. */
 static void test_beside_hello(void **state)
 {
     struct sim_pair *pair = *state;
@@ -254,7 +256,8 @@ static void test_beside_hello(void **state)
     stream_resume(stream, pair);
 }
 
-/* Two that have no room for each other still answer, and tell each other when there is room. */
+/* Two endpoints without room for each other still send responses, and each sends XON when there is
+ * room. */
 static void test_both(void **state)
 {
     struct sim_pair *pair = *state;
@@ -293,7 +296,7 @@ static void test_both(void **state)
     free(back);
 }
 
-/* Held messages are cancelled alone, and with their context. */
+/* Paused messages are cancelled one by one, and with their context. */
 static void test_cancel(void **state)
 {
     struct sim_pair *pair = *state;
@@ -312,7 +315,8 @@ static void test_cancel(void **state)
     free(stream);
 }
 
-/* The successor of one that had no room has room, and what waited for the first has failed. */
+/* A peer without room is restarted: paused messages to the first process fail, and its successor
+ * has room. */
 static void test_restart(void **state)
 {
     struct sim_pair *pair = *state;
@@ -339,7 +343,7 @@ static void test_restart(void **state)
     free(anew);
 }
 
-/* A sender that is forgotten while it pauses learns that there is room. */
+/* The receiver forgets a sender that is paused; the sender still learns that there is room. */
 static void test_sender_forgotten(void **state)
 {
     struct sim_pair *pair = *state;
@@ -367,7 +371,8 @@ static void test_sender_forgotten(void **state)
     free(anew);
 }
 
-/* XON comes to the one process, whichever of its names for us was told XOFF. */
+/* A process that knows the peer by two names resumes both, whichever name XOFF and XON were sent
+ * under. */
 static void test_second_name(void **state)
 {
     struct sim_pair *pair = *state;
@@ -394,7 +399,7 @@ static void test_second_name(void **state)
     free(stream);
 }
 
-/* All names of a process are paused, and one that fails resumes no other. */
+/* All names of a paused process are paused, and the failure of one does not resume the others. */
 static void test_name_fails(void **state)
 {
     struct sim_pair *pair = *state;
@@ -415,7 +420,7 @@ static void test_name_fails(void **state)
     assert_int_equal(stream_paused(stream), 1);
     fill(pair->b, -(int64_t) (MSG_DEFERRED_BYTES / 2));
     stream_receive(stream, pair->cb, 2);
-    /* XON came under the name that failed: the ping of the other one asks for it again. */
+    /* XON came under the name that failed: a ping under the other name asks for it again. */
     for (uint32_t i = 0; i < 100 && stream_paused(stream) != 0; i++) {
         sim_clock_skip += KIT_SESSION_TICK_NS;
         sim_poll(pair->ca, pair->cb, MSG_POLLS_A_CLOCK);
@@ -423,7 +428,7 @@ static void test_name_fails(void **state)
     assert_int_equal(stream_paused(stream), 0);
     if (sim_key() == NULL) {
         stream_check(stream, pair, pair->b);
-    } else { /* the other name's session ends with that of the one that failed */
+    } else { /* with a key the session of the other name ends, too */
         assert_int_equal(stream->sends[1].status, NA_PLUGIN_HOSTUNREACH);
         assert_int_equal(kit_msg_cancel(pair->cb, &stream->receives[1]), 0);
         kit_msg_addr_free(pair->b, stream->receives[0].source);
@@ -432,7 +437,7 @@ static void test_name_fails(void **state)
     free(stream);
 }
 
-/* A peer whose process is gone is forgotten while it says XOFF. */
+/* A peer whose process has ended is forgotten while it is in XOFF. */
 static void test_forgotten(void **state)
 {
     struct sim_pair *pair = *state;
@@ -457,7 +462,7 @@ static void test_forgotten(void **state)
     free(stream);
 }
 
-/* A caller that repeats by itself is told that there is no room. */
+/* Without retries the caller is told that there is no room. */
 static void test_no_retry(void **state)
 {
     struct sim_pair *pair = *state;
@@ -478,7 +483,8 @@ static void test_no_retry(void **state)
     free(stream);
 }
 
-/* What is said in turns costs one look at the peers, and no message is lost by it. */
+/* A hostile peer alternates XOFF and XON: that causes a single scan of the peers, and no message is
+ * lost. */
 static void test_hostile(void **state)
 {
     struct sim_pair *pair = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames that nobody should send: truncated, with forged lengths, mutated, random. */
+/* Invalid frames: truncated, with forged lengths, mutated, random. */
 
 #include "kit_base.h"
 #include "msg_sim.h"
@@ -9,7 +9,7 @@
 
 #define MUTATIONS 100000u
 
-/* Takes the frames that a sends to b out of b's inbox. */
+/* Takes a frame from a out of the inbox of b. */
 static uint64_t take_frame(struct na_plugin_class *node, uint8_t *frame)
 {
     struct sim_packet *packet = node->inbox_first;
@@ -25,14 +25,15 @@ static uint64_t take_frame(struct na_plugin_class *node, uint8_t *frame)
     return size;
 }
 
-/* The receiver gets memory of exactly that size, so that ASan sees each byte too much. */
+/* Injects a copy in an allocation of exactly that size, so that AddressSanitizer detects an
+ * overrun. */
 static void hand_over(struct sim_pair *pair, const uint8_t *frame, uint64_t size)
 {
     sim_inject(pair->b, frame, size);
     sim_poll(pair->cb, NULL, 1);
 }
 
-/* Whatever came is received and thrown away; then everything works as before. */
+/* Receives and discards what has arrived, and checks that everything works as before. */
 static void check_alive(struct sim_pair *pair)
 {
     struct msg_endpoint *inside = pair->b->endpoint.state;
@@ -57,7 +58,7 @@ static void check_alive(struct sim_pair *pair)
     sim_meet(pair->ca, pair->cb, pair->b_at_a, NULL);
 }
 
-/* A frame with messages of both kinds and a control record, with a HELLO if so wanted. */
+/* Makes a frame with messages of both kinds and a control record; also a HELLO if `with_hello`. */
 static uint64_t make_frame(struct sim_pair *pair, uint8_t *frame, bool with_hello)
 {
     struct kit_endpoint *endpoint = &pair->a->endpoint;
@@ -101,7 +102,7 @@ static void test_truncated(void **state)
             uint32_t shorter = i;
 
             hand_over(pair, frame, i);
-            memcpy(cut, frame, size); /* and with a header that says the same */
+            memcpy(cut, frame, size); /* the same with the truncated size in the header */
             memcpy(cut + 4, &shorter, 4);
             hand_over(pair, cut, i);
             sim_poll(pair->ca, NULL, 1);
@@ -158,7 +159,7 @@ static void test_other_protocols(void **state)
     check_alive(pair);
 }
 
-/* The frame of one message alone. */
+/* A compact frame, which has a single message. */
 static void test_compact(void **state)
 {
     struct sim_pair *pair = *state;
@@ -172,7 +173,7 @@ static void test_compact(void **state)
     size = take_frame(pair->b, frame);
     assert_int_equal(size, sizeof(struct wire_compact) + 12);
     assert_int_equal(frame[0], WIRE_COMPACT);
-    /* Not counted. */
+    /* A sequence number that equals the mask: not counted. */
     memcpy(frame + offsetof(struct wire_compact, sequence), &msg_peer_of(pair->a_at_b)->base.mask,
            4);
     for (uint32_t i = 8; i < 16; i++) { /* index, check */
@@ -210,7 +211,7 @@ static void test_compact(void **state)
     check_alive(pair);
 }
 
-/* A HELLO with a context that does not exist, our own incarnation, our own name. */
+/* A HELLO with a context that does not exist, with our own incarnation, or with our own name. */
 static void test_hellos_that_lie(void **state)
 {
     struct sim_pair *pair = *state;
@@ -275,7 +276,8 @@ static void test_mutations(void **state)
     check_alive(pair);
 }
 
-/* Who knows its own token, and even the half of another's, cannot write in the other's name. */
+/* A peer that knows its own token, and even one half of another peer's, cannot send in the name of
+ * the other one. */
 static void test_forged_tokens(void **state)
 {
     struct sim_pair *pair = *state;
@@ -309,7 +311,7 @@ static void test_forged_tokens(void **state)
     size = take_frame(pair->b, frame);
     assert_int_equal(frame[0], WIRE_COMPACT);
     memcpy(&sequence, frame + offsetof(struct wire_compact, sequence), 4);
-    sequence -= peer->base.mask; /* as if there were none */
+    sequence -= peer->base.mask; /* as without a mask */
     memcpy(frame + offsetof(struct wire_compact, sequence), &sequence, 4);
     hand_over(pair, frame, size);
     assert_int_equal(inside->deferrals.count, early);
@@ -330,7 +332,7 @@ static void test_noise(void **state)
         for (uint32_t k = 0; k < sizeof(noise); k++)
             noise[k] = (uint8_t) rand();
         size = (uint32_t) rand() % (uint32_t) sizeof(noise);
-        if (i % 2 == 0 && size >= sizeof(header)) { /* gets past the header */
+        if (i % 2 == 0 && size >= sizeof(header)) { /* passes the check of the header */
             header.size = size;
             header.flags = i % 4 == 0 ? WIRE_HAS_HELLO : 0;
             header.token = msg_peer_of(pair->a_at_b)->base.index |

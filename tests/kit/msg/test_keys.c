@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Endpoints that have met under a key, and somebody on the way who edits, replays, reflects, swaps,
- * reorders and truncates what they send, in both directions. How they meet is in test_meeting.c.
+ * Endpoints with an established session under a key, and an attacker on the network who edits,
+ * replays, reflects, swaps, reorders and truncates their frames, in both directions. How sessions
+ * are established is in test_meeting.c.
  */
 
 #include "keyed.h"
 
 #include <string.h>
 
-/* Sends a message, and takes its frame away. */
+/* Sends a message, and takes its frame out of the network. */
 static void send_and_take(const struct way *way, const char *text, struct frame *frame)
 {
     struct sim_op send = {0};
@@ -21,10 +22,11 @@ static void send_and_take(const struct way *way, const char *text, struct frame 
     assert_null(way->to->inbox_first);
 }
 
-/* Every kind of frame of a session: one message, several and a record, HELLO, HELLO_ACK. */
+/* Makes a frame of each kind within a session: a compact one, several messages with a control
+ * record, a HELLO, a HELLO_ACK. */
 static void make(const struct way *way, uint32_t kind, struct frame *frame)
 {
-    static struct sim_op sends[3]; /* some wait until the frame is answered */
+    static struct sim_op sends[3]; /* static, for some wait until the frame is answered */
 
     memset(sends, 0, sizeof(sends));
     switch (kind) {
@@ -51,7 +53,7 @@ static void make(const struct way *way, uint32_t kind, struct frame *frame)
                                                  way->to_at_from, 0, 7),
                          0);
         break;
-    default: /* the other side asks */
+    default: /* a HELLO_ACK: the receiver of the frame sends a HELLO first */
         kit_msg_addr_free(way->to, sim_lookup(way->to, msg_peer_of(way->from_at_to)->base.name));
         assert_int_equal(kit_msg_send_unexpected(way->to_context, &sends[0], "met", 4, NULL,
                                                  way->from_at_to, 0, 7),
@@ -65,7 +67,7 @@ static void make(const struct way *way, uint32_t kind, struct frame *frame)
 
 #define KINDS 4u
 
-/* Takes what is left of a kind: the messages that wait for an answer. */
+/* Completes what make() left: receives the messages that waited for an answer. */
 static void finish(const struct way *way)
 {
     struct msg_endpoint *states[] = {way->from->endpoint.state, way->to->endpoint.state};
@@ -99,7 +101,8 @@ static void test_right_key(void **state)
     }
 }
 
-/* Each bit of each frame, in each direction; the session goes on afterwards. */
+/* Each bit of each kind of frame is flipped, in both directions; the session continues
+ * afterwards. */
 static void test_edited(void **state)
 {
     struct sim_pair *pair = *state;
@@ -125,7 +128,7 @@ static void test_edited(void **state)
         }
         assert_int_equal(way.to->controls, controls);
         assert_int_equal(kit_msg_cancel(way.to_context, &receive), 0);
-        while (way.from->inbox_first != NULL) /* answers to what could have been a HELLO */
+        while (way.from->inbox_first != NULL) /* answers to frames that may have been a HELLO */
             take(way.from, &edited);
         hand_over(way.to, way.to_context, &frame);
         finish(&way);
@@ -170,7 +173,7 @@ static void test_reflected(void **state)
         make(&way, i / 2, &frame);
         hand_over(way.from, way.from_context, &frame);
         assert_int_equal(refused(way.from), before + 1);
-        /* Also under the token that the other side would use. */
+        /* Also with the token that the reverse direction uses. */
         as_theirs = frame;
         if (frame.data[0] != WIRE_COMPACT) {
             memcpy(&header, frame.data, sizeof(header));
@@ -187,7 +190,7 @@ static void test_reflected(void **state)
     }
 }
 
-/* What is for another process, or of another session between the same two. */
+/* A frame that is meant for another process, or from an earlier session between the same two. */
 static void test_swapped(void **state)
 {
     struct sim_pair *pair = *state;
@@ -210,7 +213,7 @@ static void test_swapped(void **state)
     assert_int_equal(refused(c), 1);
     hand_over(way.to, way.to_context, &frame);
     finish(&way);
-    /* Both forget each other and meet again. */
+    /* The session is ended at both sides, and a new one established. */
     kit_msg_lock(&pair->a->endpoint);
     kit_peer_failed(&msg_peer_of(pair->b_at_a)->base, NA_PLUGIN_HOSTUNREACH, "the test says so");
     kit_msg_unlock(&pair->a->endpoint);
@@ -225,7 +228,7 @@ static void test_swapped(void **state)
     sim_close(c, cc);
 }
 
-/* Nothing is taken out of order, or with a gap before it. */
+/* A frame that arrives out of order, or after a gap, is refused. */
 static void test_reordered(void **state)
 {
     struct sim_pair *pair = *state;
@@ -248,7 +251,7 @@ static void test_reordered(void **state)
         hand_over(way.to, way.to_context, &second);
         assert_int_equal(receive.completions, 0);
         assert_int_equal(kit_msg_cancel(way.to_context, &receive), 0);
-        sim_poll(way.from_context, way.to_context, 10); /* they meet again */
+        sim_poll(way.from_context, way.to_context, 10); /* a new session is established */
         check_alive(&way);
     }
 }
@@ -269,7 +272,7 @@ static void test_truncated(void **state)
             part.size = size;
             hand_over(way.to, way.to_context, &part);
             assert_int_equal(refused(way.to), before + 1);
-            /* With a header that fits what is left, as far as there is one. */
+            /* Also with the truncated size in the header, if the header is complete. */
             if (size >= sizeof(struct wire_header) && frame.data[0] != WIRE_COMPACT) {
                 const uint32_t length = htole32((uint32_t) size);
 
@@ -296,7 +299,8 @@ static bool has_text(const struct frame *frame, const char *text)
     return false;
 }
 
-/* What is sent, alone and together with others, and what the other side makes of it. */
+/* With encryption no frame contains the plaintext, in a compact frame or with other messages, and
+ * the receiver gets the original data. */
 static void test_nothing_is_read(void **state)
 {
     struct sim_pair *pair = *state;
@@ -315,7 +319,7 @@ static void test_nothing_is_read(void **state)
         hand_over(way.to, way.to_context, &frame);
         assert_string_equal(buf[0], "plain");
 
-        way.from->again = 2; /* it is sealed more than once, and others join it */
+        way.from->again = 2; /* the frame is sealed several times, and others join it */
         for (uint32_t k = 1; k < 3; k++)
             assert_int_equal(kit_msg_send_unexpected(way.from_context, &sends[k],
                                                      k == 1 ? "first\0" : "second", 7, NULL,
@@ -341,7 +345,7 @@ static void test_nothing_is_read(void **state)
     }
 }
 
-/* An older release is told apart before anything of it is read. */
+/* A frame of another protocol version is refused before its contents are read. */
 static void test_other_version(void **state)
 {
     struct sim_pair *pair = *state;

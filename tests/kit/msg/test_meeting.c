@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * How endpoints with keys meet, or do not: other keys, none, a second one, edited and forged
- * HELLOs, and what somebody without the key learns of it.
- */
+/* How endpoints with keys establish sessions, or refuse to: other keys, none, a second one, edited
+ * and forged HELLOs, and what an attacker without the key learns. */
 
 #include "keyed.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The operation ends, both count it, and nothing gets to a receive or to the plugin. */
+/* Requires that the operation fails, that both sides count it, and that no receive and no plugin
+ * gets anything. */
 static void check_refused(const char *key_a, const char *key_b)
 {
     struct sim_pair pair;
@@ -50,10 +49,8 @@ static void test_other_keys(void **state)
     check_refused(KEY, NULL);
 }
 
-/*
- * Each byte of a HELLO, and of the HELLO_ACK: two that met by one that was edited agree on
- * everything all the same, or they did not meet.
- */
+/* Each byte of a HELLO or a HELLO_ACK is edited. Either no session is established, or both sides
+ * agree on all parameters. */
 static void test_hello_edited(void **state)
 {
     const uint64_t begin = sizeof(struct wire_header) + sizeof(struct wire_record);
@@ -95,8 +92,8 @@ static void test_hello_edited(void **state)
                 assert_int_equal(a_at_b->host, pair.a->endpoint.state->session.host_id);
                 assert_int_equal(a_at_b->pid, pair.a->endpoint.state->session.pid);
                 kit_msg_addr_free(pair.b, receive.source);
-                /* A HELLO has places for codes and a second share, and none; a HELLO_ACK one for a
-                 * second code. */
+                /* These bytes are not used: a HELLO has no codes and no second share, a HELLO_ACK
+                 * no second code. */
                 assert_true(at < begin || at >= begin + kit_hello_size(b_at_a->session) ||
                             (at >= (of_ack ? code + KIT_AUTH_CODE : spare) &&
                              at < key + sizeof(struct kit_hello_key)));
@@ -109,10 +106,8 @@ static void test_hello_edited(void **state)
         }
 }
 
-/*
- * Both sides call before either has heard of the other: one session, one pair of keys. Then again
- * where the first answers find no room, and what they answer is settled before they leave.
- */
+/* Both sides connect at the same time: they establish one session with one pair of keys. In half of
+ * the cases the first answers find no room, and the session is established before they leave. */
 static void test_both_call(void **state)
 {
     (void) state;
@@ -152,9 +147,9 @@ static void test_both_call(void **state)
 }
 
 /*
- * Who plays the called one gets a share, and for what it answers one word: whether that was right.
- * The next attempt has another share, and nothing of a HELLO is the same in two of them that the
- * key could have a part in.
+ * A man in the middle who answers a HELLO can test one guess of the key, and learns only whether it
+ * was right. The next attempt has another share, and no part of a HELLO that could depend on the
+ * key is repeated.
  */
 static void test_one_guess_each(void **state)
 {
@@ -193,7 +188,8 @@ static void test_one_guess_each(void **state)
 #define NEW   "abracadabra"
 #define THIRD "shibboleth"
 
-/* Calls from one side, from the other, and from both at once: they meet, or nobody is heard. */
+/* Calls from one side, from the other one, or from both at once. With a common key they meet,
+ * otherwise each call fails. */
 static void check_rotation(const struct key_pair *keys_a, const struct key_pair *keys_b,
                            bool is_good)
 {
@@ -248,7 +244,7 @@ static void test_second_key(void **state)
                           after = {NEW, NULL}, none = {NULL, NULL}, third = {THIRD, NULL},
                           thirds = {THIRD, "mellon"};
     static const char *const words[] = {NEW, THIRD, "mellon"};
-    struct kit_auth_secret *secrets[3]; /* so that each is stretched once */
+    struct kit_auth_secret *secrets[3]; /* kept, so that each is stretched only once */
 
     (void) state;
     for (uint32_t i = 0; i < 3; i++)
@@ -266,7 +262,8 @@ static void test_second_key(void **state)
         kit_auth_secret_close(secrets[i]);
 }
 
-/* A service changes its key: one process after the other begins again, the others work on. */
+/* A service rotates its key: the processes are restarted with the new key one by one, while the
+ * others continue. */
 static void test_rotation(void **state)
 {
     static const struct key_pair steps[][2] = {{{OLD, NULL}, {OLD, NULL}},
@@ -282,7 +279,7 @@ static void test_rotation(void **state)
     for (uint32_t i = 1; i < 5; i++) {
         struct way way;
 
-        if (i % 2 != 0) { /* b begins again, then a */
+        if (i % 2 != 0) { /* b is restarted first, then a */
             kit_msg_addr_free(pair.b, pair.a_at_b);
             sim_close(pair.b, pair.cb);
             sim_poll(pair.ca, NULL, 5);
@@ -305,7 +302,8 @@ static void test_rotation(void **state)
     keyed_close(&pair);
 }
 
-/* With two keys the called one sends two shares, and the caller one, under one key. */
+/* An endpoint with two keys answers with two shares, and a caller sends one share, under one key:
+ * an attacker tests one guess for each key. */
 static void test_one_guess_for_each_key(void **state)
 {
     const uint64_t at =
@@ -320,7 +318,7 @@ static void test_one_guess_for_each_key(void **state)
     (void) state;
     rotating_open(&pair, &two, &guess);
     assert_int_equal(kit_msg_send_unexpected(pair.ca, &send, "x", 2, NULL, pair.b_at_a, 0, 1), 0);
-    for (uint32_t i = 0; i < 2; i++) { /* a guess at the first key, and one at the second */
+    for (uint32_t i = 0; i < 2; i++) { /* a guess at the first key, then at the second */
         assert_int_equal(send.completions, 0);
         take(pair.b, &frame);
         memcpy(&said, frame.data + at, sizeof(said));
@@ -334,7 +332,7 @@ static void test_one_guess_for_each_key(void **state)
     keyed_close(&pair);
 }
 
-/* What is forged in a name displaces no HELLO of its owner, and ends no attempt to call it. */
+/* Forged HELLOs in the name of an endpoint neither displace its own HELLO nor end a call to it. */
 static void test_forged_hellos(void **state)
 {
     struct sim_pair pair;
@@ -355,7 +353,7 @@ static void test_forged_hellos(void **state)
         hand_over(pair.b, pair.cb, &forged);
         take(pair.a, &forged);
     }
-    hand_over(pair.b, pair.cb, &hello); /* its answer waits for a */
+    hand_over(pair.b, pair.cb, &hello); /* the answer waits in a's inbox */
     for (uint32_t i = 0; i < 3; i++) {
         forge(&hello, &forged);
         hand_over(pair.b, pair.cb, &forged);
@@ -382,9 +380,9 @@ static void test_forged_hellos(void **state)
 }
 
 #define ANSWERS 40
-#define USES    16 /* answers that a share of ours is used for at most */
+#define USES    16 /* answers for which one share is used at most */
 
-/* A share of ours is not used for ever. */
+/* A share is not used for more than a limited number of answers. */
 static void test_shares_change(void **state)
 {
     struct sim_pair pair;
@@ -417,7 +415,7 @@ static void test_shares_change(void **state)
     keyed_close(&pair);
 }
 
-/* Also those of one that the program has an address of. */
+/* Offers under the name of a peer whose address the program holds expire as well. */
 static void test_offers_of_known_peers_expire(void **state)
 {
     struct sim_pair pair;
@@ -440,7 +438,8 @@ static void test_offers_of_known_peers_expire(void **state)
     keyed_close(&pair);
 }
 
-/* Without memory at any place what was sent fails, or arrives; nothing is half taken. */
+/* For each allocation that fails while a session is established: the message fails or arrives, and
+ * no session is half established. */
 static void test_offers_without_memory(void **state)
 {
     (void) state;
@@ -456,7 +455,7 @@ static void test_offers_without_memory(void **state)
                          0);
         take(pair.b, &frame);
         hand_over(pair.b, pair.cb, &frame);
-        /* Its address is another one by now: taking it needs memory. */
+        /* The address has changed meanwhile, so that accepting it allocates memory. */
         kit_msg_lock(&pair.b->endpoint);
         assert_int_equal(
             kit_peer_set_raw(kit_peer_by_name(&pair.b->endpoint.state->session, "a"), "other", 5),
@@ -468,7 +467,7 @@ static void test_offers_without_memory(void **state)
         sim_allocation_to_fail = which;
         hand_over(pair.b, pair.cb, &frame);
         sim_allocation_to_fail = -1;
-        assert_int_equal(pair.b->endpoint.state->session.offers, 0); /* taken, or it has failed */
+        assert_int_equal(pair.b->endpoint.state->session.offers, 0); /* accepted, or failed */
         assert_int_equal(kit_peer_by_name(&pair.b->endpoint.state->session, "a")->phase ==
                              KIT_PEER_READY,
                          which != 0);
@@ -481,7 +480,8 @@ static void test_offers_without_memory(void **state)
     }
 }
 
-/* Who encrypts does not talk to who does not, and says so; the key is the same. */
+/* With the same key, an endpoint with encryption and one without refuse each other, and the sender
+ * gets an error. */
 static void test_one_encrypts(void **state)
 {
     (void) state;
@@ -512,7 +512,7 @@ static void test_one_encrypts(void **state)
     }
 }
 
-/* A HELLO in the name of one that is met, with the key or without, ends nothing. */
+/* A HELLO in the name of a connected peer, with the key or without, does not end its session. */
 static void test_stranger_with_a_name(void **state)
 {
     static const char *const keys[] = {KEY, "abracadabra", NULL};
@@ -547,7 +547,7 @@ static void test_stranger_with_a_name(void **state)
     }
 }
 
-/* HELLOs of many that never prove anything are kept for a while, and no longer. */
+/* Offers of peers that never prove the key are kept for a limited time. */
 static void test_offers_are_forgotten(void **state)
 {
     struct sim_pair *pair = *state;
@@ -593,7 +593,7 @@ static void test_offers_are_forgotten(void **state)
     assert_int_equal(inside->session.peer_count, peers);
 }
 
-/* Each that is displaced, or fails with its peer, is one that proved nothing, too. */
+/* An offer that is displaced, or fails with its peer, counts as refused, too. */
 static void test_offers_are_counted(void **state)
 {
     struct sim_pair pair;
@@ -620,7 +620,7 @@ static void test_offers_are_counted(void **state)
     keyed_close(&pair);
 }
 
-/* A HELLO_ACK that goes to another process, or back to its sender. */
+/* A HELLO_ACK is delivered to another process, or reflected to its sender. */
 static void test_hello_ack_for_nobody(void **state)
 {
     struct sim_pair pair;
@@ -646,7 +646,8 @@ static void test_hello_ack_for_nobody(void **state)
     keyed_close(&pair);
 }
 
-/* What b sends to a, without what is random: tokens, numbers of frames, shares and codes. */
+/* The frames from b to a, with the random parts masked: tokens, sequence numbers, shares and
+ * codes. */
 struct transcript {
     struct frame frames[8];
     uint32_t count;
@@ -681,7 +682,7 @@ static void transcript_take(struct transcript *transcript, struct sim_pair *pair
     }
 }
 
-/* A frame under the token that b has told, whose seal is made up. */
+/* Makes a frame with the token that b announced, and a guessed seal. */
 static void seal_guess(const struct frame *answer, struct frame *guess, uint8_t fill)
 {
     struct wire_header header;
@@ -699,7 +700,8 @@ static void seal_guess(const struct frame *answer, struct frame *guess, uint8_t 
     memcpy(guess->data, &header, sizeof(header));
 }
 
-/* Calls b under a guess, takes its answer, goes on with a seal that is made up, and waits. */
+/* Calls b under a guessed key, takes the answer, sends a frame with a guessed seal, and waits until
+ * the offer expires. */
 static void guess_as_caller(const char *key, struct transcript *transcript)
 {
     struct sim_pair pair;
@@ -722,13 +724,13 @@ static void guess_as_caller(const char *key, struct transcript *transcript)
         sim_poll(pair.cb, NULL, MSG_POLLS_A_CLOCK);
     }
     transcript_take(transcript, &pair);
-    assert_true(refused(pair.b) >= 2); /* the seal, and the HELLO that nothing has followed */
+    assert_true(refused(pair.b) >= 2); /* the seal, and the HELLO that nothing followed */
     if (send.completions == 0)
         assert_int_equal(kit_msg_cancel(pair.ca, &send), 0);
     keyed_close(&pair);
 }
 
-/* Is called by b, and answers under a guess, which is refused. */
+/* Is called by b, and answers under a guessed key, which is refused. */
 static void guess_as_called(const char *key, struct transcript *transcript)
 {
     struct sim_pair pair;
@@ -760,10 +762,8 @@ static void transcripts_compare(const struct transcript *one, const struct trans
     }
 }
 
-/*
- * Who has not the key receives the same for each guess, the right one as well, as long as it proves
- * none: shares and codes are random to it (test_auth.c), and all other bytes are equal.
- */
+/* An attacker who does not prove the key receives the same frames for each guess, including the
+ * right one. Shares and codes look random (test_auth.c), and all other bytes are equal. */
 static void test_guesses_look_alike(void **state)
 {
     static const char *const guesses[] = {KEY, "open sesame!", "abracadabra"};
@@ -779,7 +779,7 @@ static void test_guesses_look_alike(void **state)
     transcripts_compare(&transcripts[1], &transcripts[2]);
 }
 
-/* Two who do AES seal with it; one who does not is understood by both. */
+/* Two endpoints with AES use it. An endpoint without AES communicates with both kinds. */
 static void test_ciphers(void **state)
 {
     (void) state;

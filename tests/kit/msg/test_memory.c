@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What happens without memory, one allocation after the other; the steady state needs none. */
+/* Lack of memory, for each allocation in turn; the steady state allocates nothing. */
 
 #include "msg_sim.h"
 
@@ -26,7 +26,7 @@ static void test_open_without_memory(void **state)
     assert_int_equal(sim_allocations, 0);
 }
 
-/* A context allocates with its first expected receive. */
+/* A context allocates memory with its first expected receive. */
 static void test_context_without_memory(void **state)
 {
     struct sim_net net;
@@ -54,7 +54,7 @@ static void test_context_without_memory(void **state)
     assert_int_equal(sim_allocations, 0);
 }
 
-/* Everything that a short life does: each operation completes once, or was refused. */
+/* A short run of all operations: each one completes once, or is refused. */
 static void short_life(int64_t allocation_to_fail)
 {
     struct sim_net net;
@@ -114,7 +114,7 @@ static void test_each_allocation_fails(void **state)
         short_life(i);
 }
 
-/* Round trips and bursts allocate nothing once they have been done. */
+/* Round trips and bursts allocate nothing when they are repeated. */
 static void test_steady_state(void **state)
 {
     struct sim_pair *pair = *state;
@@ -160,7 +160,7 @@ static void test_steady_state(void **state)
     assert_int_equal(sim_allocations_made, made);
 }
 
-/* Control records that wait or are being sent when the endpoint closes. */
+/* Control records are queued or in flight when the endpoint closes. */
 static void test_close_with_control_records(void **state)
 {
     struct sim_pair *pair = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages between endpoints that know each other: order, sharing of frames, matching, limits. */
+/* Messages between connected endpoints: order, aggregation in frames, matching, limits. */
 
 #include "msg_sim.h"
 
@@ -8,7 +8,7 @@
 
 #define BURST 100u
 
-/* Sends whose order and size the receiver can check: the number, then padding. */
+/* Sends whose order and size the receiver can check: each has its number, then padding. */
 struct burst {
     struct sim_op sends[BURST];
     struct sim_op receives[BURST];
@@ -54,7 +54,8 @@ static void test_first_message(void **state)
     struct sim_pair *pair = *state;
 
     assert_int_equal(pair->a->hellos, 1);
-    /* The message shared it; under a key it waited until both sides had proved it. */
+    /* The message shares the frame of the HELLO; with a key it waits until both sides have proved
+     * the key. */
     assert_int_equal(pair->a->frames, sim_key() == NULL ? 1 : 3);
     assert_string_equal(msg_peer_of(pair->a_at_b)->base.name, "a");
     assert_string_equal(msg_peer_of(pair->a_at_b)->base.raw, "a");
@@ -99,7 +100,7 @@ static void test_empty_message(void **state)
     kit_msg_addr_free(pair->b, receive.source);
 }
 
-/* At depth one each message has its own frame and leaves at once. */
+/* With one message at a time, each has its own frame and leaves at once. */
 static void test_no_delay_at_depth_one(void **state)
 {
     struct sim_pair *pair = *state;
@@ -130,12 +131,12 @@ static void test_messages_share_frames(void **state)
     assert_int_equal(pair->a->frames, frames + 1);
     assert_int_equal(burst->sends[0].completions, 0);
     burst_check(pair, burst);
-    /* 80 bytes each after a header of 24: 50 to a frame */
+    /* 80 bytes each after a header of 24 bytes: 50 in a frame */
     assert_int_equal(pair->a->frames, frames + 3);
     free(burst);
 }
 
-/* A frame that was copied is in progress until the next poll; the next one leaves before that. */
+/* A copied frame counts as in flight until the next poll; the next frame leaves before that. */
 static void test_copied_frames(void **state)
 {
     struct sim_pair *pair = *state;
@@ -157,7 +158,7 @@ static void test_copied_frames(void **state)
     assert_int_equal(burst->sends[1].completions, 0);
     burst_send(pair, burst, 20, BURST - 20);
     burst_check(pair, burst);
-    /* One for the first, 19 in the second, 50 in the third. */
+    /* One message in the first frame, 19 in the second, 50 in the third. */
     assert_int_equal(pair->a->frames, frames + 4);
     free(burst);
 }
@@ -179,7 +180,7 @@ static void test_back_pressure(void **state)
     free(burst);
 }
 
-/* Messages without a receive are kept as copies. */
+/* Messages without a receive are copied. */
 static void test_early_messages(void **state)
 {
     struct sim_pair *pair = *state;
@@ -200,7 +201,8 @@ static void test_early_messages(void **state)
     free(burst);
 }
 
-/* Above the bound frames are held whole, in order, and with them what is expected behind. */
+/* Above the budget, whole frames are deferred in order, including the expected messages after
+ * them. */
 static void test_hold_bound(void **state)
 {
     struct sim_pair *pair = *state;
@@ -210,7 +212,7 @@ static void test_hold_bound(void **state)
     char buf[8];
 
     assert_non_null(burst);
-    inside->deferrals.bytes += MSG_DEFERRED_BYTES; /* as if it were full */
+    inside->deferrals.bytes += MSG_DEFERRED_BYTES; /* as if the budget were used up */
     burst_send(pair, burst, 0, BURST);
     sim_poll(pair->ca, pair->cb, 20);
     assert_int_equal(inside->deferrals.count, KIT_DEFERRED_MIN);
@@ -253,7 +255,8 @@ static void test_message_too_long(void **state)
         NA_PLUGIN_MSGSIZE);
 }
 
-/* Equal receives are filled in the order of their posting; others do not matter. */
+/* Receives with the same tag complete in the order in which they were posted, whatever other
+ * receives there are. */
 static void test_expected_matching(void **state)
 {
     struct sim_pair *pair = *state;
@@ -287,7 +290,7 @@ static void test_expected_matching(void **state)
         assert_int_equal(in[i], i);
     }
     assert_int_equal(pair->b->endpoint.state->session.waiting, 0);
-    /* Without a receive it is dropped and counted. */
+    /* An expected message without a receive is dropped and counted. */
     assert_int_equal(kit_msg_send_expected(pair->ca, sends, out, 4, NULL, pair->b_at_a, 0, 1), 0);
     sim_poll(pair->ca, pair->cb, 2);
     assert_int_equal(pair->b->endpoint.state->contexts[0].match.dropped, 1);
@@ -295,7 +298,7 @@ static void test_expected_matching(void **state)
     free(sends);
 }
 
-/* The core has no memory two of three times, and each poll asks it again. */
+/* The core lacks memory for two of three events; each poll offers the event again. */
 static void test_refused_events(void **state)
 {
     struct sim_pair *pair = *state;
@@ -384,11 +387,12 @@ static void test_send_to_self(void **state)
     assert_int_equal(kit_msg_send_expected(pair->ca, &answer, &out[7], 4, NULL, self, 0, 5), 0);
     sim_poll_until(pair->ca, NULL, &expected);
     assert_int_equal(in[0], 7);
-    assert_int_equal(pair->a->frames, frames); /* the fabric was not asked */
+    assert_int_equal(pair->a->frames, frames); /* the fabric was not involved */
     kit_msg_addr_free(pair->a, self);
 }
 
-/* Control records go in order with messages, also out of what the fabric reports. */
+/* Control records stay in order with messages, also with those that the fabric reports as
+ * received. */
 static void test_control_records(void **state)
 {
     struct sim_pair *pair = *state;
@@ -411,7 +415,7 @@ static void test_control_records(void **state)
     assert_memory_equal(pair->a->control_data, data, 512);
 }
 
-/* Without a queue the caller is told. */
+/* Without a send queue the caller gets NA_PLUGIN_AGAIN. */
 static void test_no_retry(void **state)
 {
     struct sim_net net;
@@ -434,7 +438,7 @@ static void test_no_retry(void **state)
     assert_int_equal(kit_msg_send_unexpected(ca, &sends[0], "1", 2, NULL, addr, 0, 0),
                      NA_PLUGIN_AGAIN);
     assert_int_equal(sends[0].completions, 0);
-    sim_poll(ca, cb, 5); /* the HELLO gets through by itself */
+    sim_poll(ca, cb, 5); /* the HELLO is retried without the caller */
     assert_int_equal(msg_peer_of(addr)->base.phase, KIT_PEER_READY);
     for (uint32_t i = 0; i < 4; i++)
         assert_int_equal(kit_msg_recv_unexpected(cb, &receives[i], buf, 4, NULL), 0);
@@ -489,7 +493,7 @@ static void test_several_frames(void **state)
     assert_int_equal(sim_allocations, 0);
 }
 
-/* Whatever a caller would like. */
+/* Requests for limits that are too small or too large. */
 static void test_limits(void **state)
 {
     struct na_plugin_init init = sim_init();
@@ -506,10 +510,8 @@ static void test_limits(void **state)
     sim_close(node, sim_context(node, 0));
 }
 
-/*
- * The largest messages that do not go in parts, also as the first ones, which cannot share a frame
- * with the HELLO.
- */
+/* The largest messages that fit one frame, also as the first ones, which cannot share a frame with
+ * the HELLO. */
 static void test_largest_messages(void **state)
 {
     enum {
@@ -539,7 +541,7 @@ static void test_largest_messages(void **state)
         out[i] = (uint8_t) i;
     for (uint32_t i = 0; i < COUNT; i++) {
         if (i == 2)
-            kit_msg_addr_free(a, sim_lookup(a, "b")); /* another HELLO in the middle */
+            kit_msg_addr_free(a, sim_lookup(a, "b")); /* another HELLO in between */
         assert_int_equal(kit_msg_recv_unexpected(cb, &receives[i], in, size, NULL), 0);
         assert_int_equal(kit_msg_send_unexpected(ca, &sends[i], out, size, NULL, addr, 0, i), 0);
     }
@@ -559,7 +561,8 @@ static void test_largest_messages(void **state)
     assert_int_equal(sim_allocations, 0);
 }
 
-/* Contexts are told apart on both sides; any of them drives all. */
+/* Several contexts on both sides: each gets its own messages, and a poll of any one progresses
+ * all. */
 static void test_contexts(void **state)
 {
     struct sim_net net;
@@ -619,7 +622,7 @@ static void test_contexts(void **state)
     assert_int_equal(kit_msg_recv_expected(ca[2], &receives[0], in, 4, NULL, addr, 0, 0),
                      NA_PLUGIN_FAULT);
     assert_int_equal(kit_msg_context_destroy(ca[2]), 0);
-    /* What comes for a closed context is dropped, the others go on. */
+    /* Messages for a destroyed context are dropped; the other contexts go on. */
     memset(sends, 0, sizeof(sends));
     memset(receives, 0, sizeof(receives));
     assert_int_equal(kit_msg_send_unexpected(cb[0], &sends[0], out, 4, NULL, back, 2, 0), 0);

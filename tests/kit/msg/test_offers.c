@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * HELLOs without a seal, and their answers, of somebody who has no key: what they can do to a
- * session that is there, to a call that is under way, and to callers that have the key.
- */
+/* HELLOs without a seal, and answers to them, from an attacker without the key: their effect on an
+ * established session, on a call in progress, and on callers with the key. */
 
 #include "keyed.h"
 
@@ -12,7 +10,7 @@
 
 #define HELLO_AT (sizeof(struct wire_header) + sizeof(struct wire_record))
 
-/* Two that do not know each other. */
+/* Opens two endpoints that have not met. */
 static int pair_setup(void **state)
 {
     static struct sim_pair pair;
@@ -35,7 +33,7 @@ static void send_text(struct na_plugin_context *context, struct sim_op *send,
                      0);
 }
 
-/* A message from a to b arrives. */
+/* Checks that a message from a to b arrives. */
 static void pair_check(const struct sim_pair *pair)
 {
     const struct way way = way_of(pair, 0);
@@ -59,14 +57,14 @@ static void count_lost(void *arg, struct na_plugin_addr *addr, int32_t status)
 }
 
 /*
- * A HELLO inside of a session is sent again with a broken tag, so that it looks like that of one
- * that has forgotten the session; its answer is delivered, and what is sent at that moment arrives.
+ * A HELLO within a session is replayed with a broken tag, so that it looks like one from a peer
+ * that lost the session. The answer to it is delivered, and a message sent at that moment arrives.
  */
 static void test_copy_of_sealed_hello(void **state)
 {
     struct sim_pair *pair = *state;
     struct sim_op receive, send;
-    static uint32_t lost; /* the pair is closed after this */
+    static uint32_t lost; /* static, for the pair is closed after this function */
     uint64_t before;
     struct frame hello;
     char buf[8];
@@ -78,7 +76,7 @@ static void test_copy_of_sealed_hello(void **state)
     assert_int_equal(kit_msg_recv_expected(pair->ca, &receive, buf, 8, NULL, pair->b_at_a, 0, 5),
                      0);
     for (uint32_t i = 0; i < 50 && pair->b->inbox_first == NULL; i++)
-        ticks_pass(pair->ca, 1); /* a waits, and asks whether b is there */
+        ticks_pass(pair->ca, 1); /* a waits, and sends a ping */
     take(pair->b, &hello);
     hand_over(pair->b, pair->cb, &hello);
     sim_poll(pair->ca, NULL, 1);
@@ -99,7 +97,7 @@ static void test_copy_of_sealed_hello(void **state)
     pair_check(pair);
 }
 
-/* What somebody without the key says: a HELLO under a name, with a share that fits any key. */
+/* Makes a HELLO of an attacker: without the key, under a chosen name, with a valid share. */
 static void hello_make(struct frame *frame, const char *name, uint32_t flags,
                        const uint8_t share[KIT_AUTH_SHARE])
 {
@@ -134,7 +132,7 @@ static void hello_make(struct frame *frame, const char *name, uint32_t flags,
     memcpy(place + name_size, raw, sizeof(raw));
 }
 
-/* So many of them, each in a name of its own. */
+/* Delivers `count` HELLOs, each under another name. */
 static void hellos_of_many(struct na_plugin_class *node, struct na_plugin_context *context,
                            uint32_t flags, uint32_t count)
 {
@@ -150,9 +148,10 @@ static void hellos_of_many(struct na_plugin_class *node, struct na_plugin_contex
     }
 }
 
-#define OFFERS 4096u /* that are kept */
+#define OFFERS 4096u /* the most that are kept */
 
-/* So many HELLOs in made-up names that there is no room for more: one with the key is met. */
+/* Attackers fill the table of offers under made-up names; a caller with the key still gets
+ * through. */
 static void test_offers_shut_nobody_out(void **state)
 {
     struct sim_pair *pair = *state;
@@ -166,7 +165,7 @@ static void test_offers_shut_nobody_out(void **state)
     pair_check(pair);
 }
 
-/* A caller that goes away counts as one that has not the key, also when it says the same again. */
+/* A caller that goes silent counts as one guess, also when it repeats its HELLO. */
 static void test_guesses_are_counted(void **state)
 {
     struct sim_pair *pair = *state;
@@ -188,7 +187,7 @@ static void test_guesses_are_counted(void **state)
     assert_int_equal(session_of(pair->b)->refused, 2);
 }
 
-/* What is forged in b's name while a's call hangs: b's own HELLO is answered. */
+/* HELLOs are forged in b's name while a's call to b is pending; b's own HELLO is answered. */
 static void test_forged_while_a_call_hangs(void **state)
 {
     struct sim_pair *pair = *state;
@@ -198,13 +197,13 @@ static void test_forged_while_a_call_hangs(void **state)
     char buf[8];
 
     send_text(pair->ca, &sends[0], pair->b_at_a, "hangs");
-    take(pair->b, &frame); /* it does not arrive */
+    take(pair->b, &frame); /* not delivered */
     for (uint32_t i = 0; i < 100; i++) {
         struct kit_auth_exchange exchange;
 
         kit_auth_exchange_begin(kept, &exchange);
         hello_make(&frame, "b", flags, exchange.share);
-        if (i % 2 != 0) /* one that is no share, and displaces none */
+        if (i % 2 != 0) /* an invalid share, which displaces no offer */
             memset(frame.data + HELLO_AT + sizeof(struct kit_hello_wire), 0xff, KIT_AUTH_SHARE);
         hand_over(pair->a, pair->ca, &frame);
         while (pair->b->inbox_first != NULL)
@@ -224,7 +223,7 @@ static void test_forged_while_a_call_hangs(void **state)
     pair_check(pair);
 }
 
-/* Where a peer is nobody says but the peer. */
+/* The address of a peer is taken only from a peer that proved the key. */
 static void test_forged_raw_address(void **state)
 {
     struct sim_pair *pair = *state;
@@ -249,10 +248,8 @@ static void test_forged_raw_address(void **state)
     assert_memory_equal(peer->raw, "a", 2);
 }
 
-/*
- * The called one has forgotten the offer when its answer is taken: what is sealed with that is not
- * read. Both meet again, and what waits for an answer to it is told.
- */
+/* b has dropped the offer by the time a takes the answer, so b cannot open what a seals. A new
+ * session is established, and operations that wait for a response of the old one fail. */
 static void test_answer_that_is_out_of_date(void **state)
 {
     struct sim_pair *pair = *state;
@@ -276,7 +273,7 @@ static void test_answer_that_is_out_of_date(void **state)
     pair->b->lose = 0;
     sim_poll(pair->ca, NULL, 3);
     assert_true(kit_peer_is_sealed(&msg_peer_of(pair->b_at_a)->base));
-    while (pair->b->inbox_first != NULL) /* b could not read it */
+    while (pair->b->inbox_first != NULL) /* b cannot open these frames */
         take(pair->b, &frame);
     assert_int_equal(wait.completions, 0);
     for (uint32_t i = 0; i < 100 && wait.completions == 0; i++) {
@@ -288,10 +285,8 @@ static void test_answer_that_is_out_of_date(void **state)
     pair_check(pair);
 }
 
-/*
- * What proves the caller's key leaves alone, and only the first frame can do so: one behind it that
- * comes before it ends nothing.
- */
+/* A caller proves the key with its first sealed frame, and only with that one. A later frame that
+ * overtakes it has no effect, also on operations that wait. */
 static void test_first_frame_proves(void **state)
 {
     struct sim_pair *pair = *state;
@@ -335,10 +330,8 @@ static uint64_t other_names(struct na_plugin_class *node)
     return value;
 }
 
-/*
- * What is for b is led to c, which has the key: that is not refused, as b and c may be names of one
- * process, but it is counted.
- */
+/* Frames for b are redirected to c, which has the key. They are accepted, since b and c may be
+ * names of one process, but counted. */
 static void test_led_to_another(void **state)
 {
     struct sim_pair *pair = *state;
@@ -364,7 +357,7 @@ static void test_led_to_another(void **state)
     sim_close(c, cc);
 }
 
-/* Who answers under the name that was called is not. */
+/* A peer that answers under the name that was called is not counted. */
 static void test_led_to_nobody_else(void **state)
 {
     struct sim_pair *pair = *state;
@@ -376,15 +369,15 @@ static void test_led_to_nobody_else(void **state)
 
 static int32_t (*sim_send)(struct kit_endpoint *endpoint, struct kit_frame *frame);
 
-/* A fabric that waits for connections to hosts that do not answer. */
+/* A fabric that waits for connections to hosts that do not respond. */
 static int32_t send_into_hole(struct kit_endpoint *endpoint, struct kit_frame *frame)
 {
     return frame->peer->name[0] == 'x' ? NA_PLUGIN_AGAIN : sim_send(endpoint, frame);
 }
 
-#define WAYS 256u /* that are opened at once for what proves nothing */
+#define WAYS 256u /* connections that are opened at once for unproved offers */
 
-/* With a share that fits any key, and without one. */
+/* The shares are valid, or there are none, depending on `flags`. */
 static void check_made_up_names(struct sim_pair *pair, uint32_t flags)
 {
     const struct msg_endpoint *state = pair->b->endpoint.state;
@@ -399,7 +392,7 @@ static void check_made_up_names(struct sim_pair *pair, uint32_t flags)
     assert_int_equal(state->frame_count, frames);
     assert_true(pair->b->opened - pair->b->closed <= WAYS + peers);
     pair_check(pair);
-    ticks_pass(pair->cb, 3); /* the others have had their time */
+    ticks_pass(pair->cb, 3); /* the time of the other offers is over */
     c = keyed_node(pair, "c", &(struct key_pair){KEY, NULL});
     cc = sim_context(c, 0);
     b_at_c = sim_lookup(c, "b");
@@ -422,7 +415,8 @@ static void check_made_up_names(struct sim_pair *pair, uint32_t flags)
     assert_true(session_of(pair->b)->refused >= 2100);
 }
 
-/* HELLOs in names of hosts that take no connection: sessions go on, others are met. */
+/* HELLOs in the names of hosts that accept no connection: established sessions continue, and others
+ * can be established. */
 static void test_made_up_names(void **state)
 {
     struct sim_pair *pair = *state;

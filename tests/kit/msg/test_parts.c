@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that are longer than a frame: order, cancel, death in the middle, forged parts. */
+/* Messages longer than a frame: order, cancel, death during a message, forged parts. */
 
 #include "msg_sim.h"
 
@@ -8,7 +8,7 @@
 
 #define LONGEST 65536u
 
-/* As sim_pair_setup(), with long messages. */
+/* Like sim_pair_setup(), with messages longer than a frame. */
 static int setup(void **state)
 {
     struct na_plugin_init init = sim_init();
@@ -28,7 +28,7 @@ static uint8_t *pattern(uint32_t seed)
     return data;
 }
 
-/* One long message gets there. */
+/* Checks that a long message arrives. */
 static void check_arrives(struct sim_pair *pair, uint32_t size)
 {
     struct sim_op send = {0}, receive = {0};
@@ -49,7 +49,7 @@ static void check_arrives(struct sim_pair *pair, uint32_t size)
     free(in);
 }
 
-/* Bytes that have come in part are held for nobody any more. */
+/* Checks that no partly received message is kept. */
 static void check_none_begun(const struct sim_pair *pair)
 {
     const struct kit_parts *parts = &pair->b->endpoint.state->parts;
@@ -69,7 +69,7 @@ static void test_all_sizes_around_frames(void **state)
     check_none_begun(pair);
 }
 
-/* Short and long ones of both kinds; the fabric is slow, or has no room now and then. */
+/* Short and long messages of both kinds; the fabric is slow, or sometimes finds no room. */
 static void test_order(void **state)
 {
     enum {
@@ -107,7 +107,7 @@ static void test_order(void **state)
         sim_poll_until(pair->ca, pair->cb, &receives[i]);
         for (uint32_t later = i + 1; later < COUNT && i % 3 == 2; later++)
             if (receives[later].completions != 0)
-                assert_int_equal(later, i + 1); /* the short one that shared the last frame */
+                assert_int_equal(later, i + 1); /* the short one shared the last frame */
         sim_poll_until(pair->ca, pair->cb, &sends[i]);
         assert_int_equal(receives[i].status, 0);
         assert_int_equal(receives[i].size, size - i);
@@ -121,14 +121,14 @@ static void test_order(void **state)
     check_none_begun(pair);
 }
 
-/* Without a receive it is deferred whole, as others are. */
+/* Without a receive a long message is deferred whole, like others. */
 static void test_nobody_waits(void **state)
 {
     struct sim_pair *pair = *state;
     uint8_t *out = pattern(2), *in = calloc(1, LONGEST);
     struct sim_op sends[400] = {0}, receives[400] = {0};
 
-    for (uint32_t i = 0; i < 400; i++) /* more than the budget of what is deferred */
+    for (uint32_t i = 0; i < 400; i++) /* more than the budget for deferred messages */
         assert_int_equal(
             kit_msg_send_unexpected(pair->ca, &sends[i], out, LONGEST, NULL, pair->b_at_a, 0, i),
             0);
@@ -148,7 +148,7 @@ static void test_nobody_waits(void **state)
     check_none_begun(pair);
 }
 
-/* A receive that is too short ends with an error, and the next message is whole. */
+/* A receive that is too short ends with an error, and the next message is complete. */
 static void test_short_receive(void **state)
 {
     struct sim_pair *pair = *state;
@@ -165,7 +165,8 @@ static void test_short_receive(void **state)
     check_arrives(pair, 30000);
 }
 
-/* What is not sent yet never is; the memory is the caller's at once, and the next ones arrive. */
+/* A send is cancelled when some of its parts have left: no further part is sent, the memory belongs
+ * to the caller at once, and later messages arrive. */
 static void test_cancel_in_the_middle(void **state)
 {
     struct sim_pair *pair = *state;
@@ -195,13 +196,13 @@ static void test_cancel_in_the_middle(void **state)
     }
     assert_int_equal(kit_msg_recv_unexpected(pair->cb, &receive, in, sizeof(in), NULL), 0);
     sim_poll(pair->ca, pair->cb, 10);
-    assert_int_equal(receive.completions, 0); /* nothing of what was cancelled came */
+    assert_int_equal(receive.completions, 0); /* nothing of the cancelled message was received */
     kit_msg_cancel(pair->cb, &receive);
     free(out);
     check_none_begun(pair);
 }
 
-/* The sender vanishes in the middle; the one that takes its name begins anew. */
+/* The sender dies during a message; a process that takes its name starts with a new message. */
 static void test_death_in_the_middle(void **state)
 {
     struct sim_pair *pair = *state;
@@ -229,7 +230,7 @@ static void test_death_in_the_middle(void **state)
     check_none_begun(pair);
 }
 
-/* The receiver fails for us: the send ends, once, and later ones work. */
+/* The receiver fails during a message: the send completes once, and later ones work. */
 static void test_receiver_is_lost(void **state)
 {
     struct sim_pair *pair = *state;
@@ -251,7 +252,7 @@ static void test_receiver_is_lost(void **state)
     check_none_begun(pair);
 }
 
-/* A message of which a frame was lost is nobody's. */
+/* A message is dropped when one of its frames was lost. */
 static void test_lost_frame(void **state)
 {
     struct sim_pair *pair = *state;
@@ -294,7 +295,7 @@ static void test_to_ourselves(void **state)
     free(in);
 }
 
-/* Who has no memory for the rest does not wait for it: the sender hears of it. */
+/* When the receiver has no memory for the rest of a message, the sender gets an error. */
 static void test_no_memory(void **state)
 {
     struct sim_pair *pair = *state;
@@ -304,7 +305,7 @@ static void test_no_memory(void **state)
     struct sim_op send = {0}, receive = {0};
 
     assert_int_equal(kit_msg_recv_unexpected(pair->cb, &receive, in, LONGEST, NULL), 0);
-    parts->bytes_max = LONGEST - 1; /* the budget of all */
+    parts->bytes_max = LONGEST - 1; /* the budget for all partly received messages */
     assert_int_equal(
         kit_msg_send_unexpected(pair->ca, &send, out, LONGEST, NULL, pair->b_at_a, 0, 0), 0);
     sim_poll(pair->ca, pair->cb, 200);
@@ -320,7 +321,7 @@ static void test_no_memory(void **state)
     free(in);
 }
 
-/* A process that is known by two names has a queue for each, whose messages come in turns. */
+/* A process that is known by two names has a queue for each name, and their messages take turns. */
 static void test_two_names(void **state)
 {
     enum {
@@ -358,7 +359,8 @@ static void test_two_names(void **state)
     free(in);
 }
 
-/* A peer that began a message and ends it never makes room for the others. */
+/* When there is no room, the oldest partly received message is dropped, so that a peer that never
+ * completes one does not block the others. */
 static void test_oldest_makes_room(void **state)
 {
     struct sim_pair *pair = *state;
@@ -378,9 +380,9 @@ static void test_oldest_makes_room(void **state)
     kit_msg_addr_free(pair->b, slow_at_b);
     slow->delay = 1;
     assert_int_equal(kit_msg_send_unexpected(context, &send, out, LONGEST, NULL, b, 0, 0), 0);
-    sim_poll(context, pair->cb, 5); /* and no more */
+    sim_poll(context, pair->cb, 5); /* too few for the message to complete */
     assert_int_equal(parts->count, 1);
-    parts->bytes_max = parts->longest; /* of one message */
+    parts->bytes_max = parts->longest; /* room for one message */
     check_arrives(pair, 60000);
     sim_poll_until(context, pair->cb, &send);
     kit_msg_addr_free(slow, b);
@@ -388,7 +390,7 @@ static void test_oldest_makes_room(void **state)
     free(out);
 }
 
-/* A frame of one record, as a sends it. */
+/* Delivers a frame of one record as if a had sent it. */
 static void inject_part(struct sim_pair *pair, const struct wire_part *part, uint32_t size,
                         uint32_t record_size)
 {
@@ -443,7 +445,7 @@ static void test_forged_parts(void **state)
     for (uint32_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         inject_part(pair, &parts[i], sizeof(first) + 64, sizeof(first) + 64);
         inject_part(pair, &parts[i], sizeof(first), sizeof(first)); /* no bytes */
-        inject_part(pair, &parts[i], 8, 8);                         /* not even of what it is */
+        inject_part(pair, &parts[i], 8, 8);                         /* not even a complete header */
         inject_part(pair, &parts[i], 8, 80);                        /* longer than its frame */
     }
     check_none_begun(pair);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A fabric that names the sender of each frame, and one that keeps what nobody takes yet. */
+/* A fabric that reports the sender of each frame, and one that keeps frames until they are
+ * received. */
 
 #include "msg_sim.h"
 
@@ -18,7 +19,7 @@ static int named_setup(void **state)
     return 0;
 }
 
-/* They meet again, and a restarted process is met as what it is. */
+/* After another lookup the endpoints meet again, and messages reach the right receive. */
 static void test_named(void **state)
 {
     struct sim_pair *pair = *state;
@@ -39,7 +40,7 @@ static void test_named(void **state)
     assert_int_equal(pair->b->endpoint.state->session.bad, 0);
 }
 
-/* Node c calls itself a: neither its HELLO nor its HELLO_ACK is taken for one of a. */
+/* Node c claims to be a: neither its HELLO nor its HELLO_ACK is accepted as a's. */
 static void test_false_name(void **state)
 {
     struct sim_pair *pair = *state;
@@ -51,13 +52,13 @@ static void test_false_name(void **state)
     char buf[8];
 
     assert_int_equal(kit_msg_recv_unexpected(pair->cb, &receive, buf, sizeof(buf), NULL), 0);
-    c->endpoint.state->session.self->name[0] = 'z'; /* whom nobody knows */
+    c->endpoint.state->session.self->name[0] = 'z'; /* an unknown name */
     assert_int_equal(kit_msg_send_unexpected(cc, &other, "from c", 7, NULL, b_at_c, 0, 1), 0);
     sim_poll(pair->cb, cc, 20);
     assert_int_equal(receive.completions, 0);
     assert_int_equal(session->bad, 1);
     c->endpoint.state->session.self->name[0] = 'a';
-    kit_msg_addr_free(c, sim_lookup(c, "b")); /* has it say HELLO again */
+    kit_msg_addr_free(c, sim_lookup(c, "b")); /* makes c send another HELLO */
     assert_int_equal(kit_msg_send_unexpected(cc, &forged, "from c", 7, NULL, b_at_c, 0, 1), 0);
     sim_poll(pair->cb, cc, 20);
     assert_int_equal(receive.completions, 0);
@@ -84,7 +85,7 @@ static void test_false_name(void **state)
     sim_close(c, cc);
 }
 
-/* What is copied has a bound; the rest stays with the fabric, in order. */
+/* Frames are copied up to a limit; the rest stays in the fabric, in order. */
 static void test_no_cookies(void **state)
 {
     struct sim_pair *pair = *state;
@@ -121,7 +122,8 @@ static void test_no_cookies(void **state)
     assert_null(pair->b->inbox_first);
 }
 
-/* A frame that no control record fits into would be waited for without an end. */
+/* An endpoint whose frames are too small for a control record cannot be opened: the record would
+ * wait for ever. */
 static void test_small_frames(void **state)
 {
     struct sim_pair *pair = *state;

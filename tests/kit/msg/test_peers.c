@@ -19,7 +19,7 @@ static void ticks(struct na_plugin_context *ca, struct na_plugin_context *cb, ui
     }
 }
 
-/* b is replaced by another process at the same name. */
+/* Replaces b by another process with the same name. */
 static void restart_b(struct sim_pair *pair)
 {
     sim_kill(pair->b);
@@ -71,7 +71,7 @@ static void test_hellos_cross(void **state)
     sim_close(c, cc);
 }
 
-/* The way to the peer is made in the background. */
+/* The connection to the peer is established in the background. */
 static void test_slow_open(void **state)
 {
     struct sim_pair *pair = *state;
@@ -110,10 +110,8 @@ static void test_no_way(void **state)
     kit_msg_addr_free(pair->a, addr);
 }
 
-/*
- * The target is replaced, and the fabric does not say so: a silent peer gets a HELLO, and HELLO_ACK
- * of another one ends what waited for the first.
- */
+/* The target is replaced, and the fabric does not report it. A silent peer is sent a HELLO, and the
+ * HELLO_ACK of its successor ends the operations that wait for the first process. */
 static void test_restart_is_noticed(void **state)
 {
     struct sim_pair *pair = *state;
@@ -151,7 +149,7 @@ static void take_lost(void *arg, struct na_plugin_addr *addr, int32_t status)
     kit_msg_addr_free(lost->node, addr);
 }
 
-/* Who asked for it hears of a peer that nothing waits for, once for each time that it is lost. */
+/* A program that asked for it is notified when an idle peer is lost, once for each loss. */
 static void test_idle_peer_is_reported(void **state)
 {
     struct sim_pair *pair = *state;
@@ -185,7 +183,7 @@ static void test_idle_peer_is_reported(void **state)
     assert_int_equal(lost.count, 4);
 }
 
-/* Looked up again the new one is met as what it is; what was posted since belongs to it. */
+/* After a lookup the successor is recognized; operations posted after the lookup belong to it. */
 static void test_lookup_after_restart(void **state)
 {
     struct sim_pair *pair = *state;
@@ -213,7 +211,7 @@ static void test_lookup_after_restart(void **state)
     pair->a_at_b = served.source;
 }
 
-/* Nothing is lost between a lookup and its answer, whatever the number of messages. */
+/* No message between a lookup and its answer is lost, whatever their number. */
 static void test_stream_after_restart(void **state)
 {
     struct sim_pair *pair = *state;
@@ -243,7 +241,7 @@ static void test_stream_after_restart(void **state)
     assert_int_equal(kit_msg_peer_lookup(&pair->b->endpoint, "a", NULL, 0, &pair->a_at_b), 0);
 }
 
-/* The one that is replaced sends the HELLO. */
+/* The restarted process sends the HELLO. */
 static void test_origin_restarts(void **state)
 {
     struct sim_pair *pair = *state;
@@ -275,7 +273,7 @@ static void test_bye(void **state)
     sim_poll(pair->ca, NULL, 2);
     assert_int_equal(receive.completions, 1);
     assert_int_equal(receive.status, NA_PLUGIN_HOSTUNREACH);
-    /* Without references nothing is left of it. */
+    /* A peer without references is freed. */
     assert_int_equal(inside->session.peer_count, 2);
     kit_msg_addr_free(pair->a, pair->b_at_a);
     ticks(pair->ca, NULL, 20);
@@ -284,7 +282,7 @@ static void test_bye(void **state)
     pair->b_at_a = sim_lookup(pair->a, "b");
 }
 
-/* Contexts that are made anew after the last one was destroyed. */
+/* New contexts are created after the last one was destroyed. */
 static void test_endpoint_goes_on_after_bye(void **state)
 {
     struct sim_pair *pair = *state;
@@ -297,7 +295,7 @@ static void test_endpoint_goes_on_after_bye(void **state)
     sim_meet(pair->cb, pair->ca, pair->a_at_b, NULL);
 }
 
-/* The link breaks for one side only: the other is told when it uses what is stale. */
+/* The connection fails at one side only: the other side is told when it uses its stale token. */
 static void test_one_sided_failure(void **state)
 {
     struct sim_pair *pair = *state;
@@ -317,7 +315,8 @@ static void test_one_sided_failure(void **state)
     sim_meet(pair->cb, pair->ca, pair->a_at_b, NULL);
 }
 
-/* A frame that fails takes all that waits for its peer with it, once; afterwards it goes on. */
+/* A failed frame ends all operations that wait for its peer, once; afterwards the peer is usable
+ * again. */
 static void test_failed_frame(void **state)
 {
     struct sim_pair *pair = *state;
@@ -353,8 +352,9 @@ static void test_failed_frame(void **state)
 }
 
 /*
- * A fabric that makes a broken connection again may lose what it said was sent. Neither a lost
- * request nor a lost answer leaves somebody waiting, and afterwards all is well.
+ * A fabric that re-establishes a failed connection may lose frames that it reported as sent.
+ * Neither a lost request nor a lost response leaves an operation waiting, and afterwards everything
+ * works.
  */
 static void test_lost_frame(void **state)
 {
@@ -400,16 +400,16 @@ static void test_slow_peer(void **state)
                      0);
     ticks(pair->ca, NULL, 200);
     assert_int_equal(receive.completions, 0);
-    assert_in_range(pair->a->frames - frames, 5, 16); /* less and less often */
+    assert_in_range(pair->a->frames - frames, 5, 16); /* pings at increasing intervals */
     assert_int_equal(kit_msg_send_expected(pair->cb, &send, "x", 2, NULL, pair->a_at_b, 0, 1), 0);
     sim_poll_until(pair->ca, pair->cb, &receive);
     assert_int_equal(receive.status, 0);
     frames = pair->a->frames;
     ticks(pair->ca, pair->cb, 50);
-    assert_in_range(pair->a->frames - frames, 0, 1); /* nothing waits: nothing is sent */
+    assert_in_range(pair->a->frames - frames, 0, 1); /* nothing is pending, so nothing is sent */
 }
 
-/* A process of this node that was killed, first a zombie, then gone. */
+/* A process on the same node was killed: first it is a zombie, then it is gone. */
 static void test_death_of_a_process(void **state)
 {
     struct sim_pair *pair = *state;
@@ -426,7 +426,7 @@ static void test_death_of_a_process(void **state)
             (void) pause();
             _exit(0);
         }
-        peer->base.pid = (uint32_t) pid; /* as if its HELLO had come from there */
+        peer->base.pid = (uint32_t) pid; /* as if its HELLO had named this process */
         peer->base.start_time = 0;
         assert_int_equal(
             kit_msg_recv_expected(pair->ca, &receive, buf, 8, NULL, pair->b_at_a, 0, 1), 0);
@@ -445,7 +445,7 @@ static void test_death_of_a_process(void **state)
         ticks(pair->ca, pair->cb, 2);
         sim_meet(pair->ca, pair->cb, pair->b_at_a, NULL);
     }
-    /* Another process has its number. */
+    /* The process id is reused by another process. */
     peer->base.start_time++;
     memset(&receive, 0, sizeof(receive));
     assert_int_equal(kit_msg_recv_expected(pair->ca, &receive, buf, 8, NULL, pair->b_at_a, 0, 1),
@@ -454,7 +454,7 @@ static void test_death_of_a_process(void **state)
     assert_int_equal(receive.status, NA_PLUGIN_HOSTUNREACH);
 }
 
-/* Peers that nobody refers to are forgotten: a thousand of them cost nothing in the end. */
+/* Peers without references are freed: a thousand of them leave nothing. */
 static void test_many_peers(void **state)
 {
     struct sim_pair *pair = *state;
@@ -488,14 +488,14 @@ static void test_many_peers(void **state)
     sim_meet(pair->ca, pair->cb, pair->b_at_a, NULL);
 }
 
-/* A peer of another node that is gone without a word, while nothing waits for it. */
+/* A peer on another node vanishes without a BYE while no operation is pending with it. */
 static void test_idle_peer_vanishes(void **state)
 {
     struct sim_pair *pair = *state;
     struct msg_endpoint *inside = pair->b->endpoint.state;
     uint32_t frames;
 
-    msg_peer_of(pair->a_at_b)->base.host++; /* nobody can look it up */
+    msg_peer_of(pair->a_at_b)->base.host++; /* on another node, its process cannot be checked */
     msg_peer_of(pair->a_at_b)->base.local = 0;
     frames = pair->b->frames;
     for (uint32_t i = 0; i < 64 * 16 * 2 + 32; i++) {
@@ -515,7 +515,7 @@ static void test_idle_peer_vanishes(void **state)
     pair->a_at_b = sim_lookup(pair->b, "a");
 }
 
-/* The same process under two names: what it sends matches receives from either. */
+/* One process under two names: its messages match receives from either one. */
 static void test_alias(void **state)
 {
     struct sim_pair *pair = *state;

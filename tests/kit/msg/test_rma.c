@@ -87,7 +87,7 @@ static void test_cancel(void **state)
     assert_int_equal(never.completions, 1);
     assert_int_equal(never.status, NA_PLUGIN_CANCELED);
     assert_int_equal(kit_msg_cancel(pair->ca, &never), 0);
-    sim_poll(pair->ca, NULL, 10); /* the fabric lets go of it */
+    sim_poll(pair->ca, NULL, 10); /* the fabric releases the transfer */
     assert_int_equal(never.completions, 1);
 
     pair->a->rma_mode = SIM_RMA_STUBBORN;
@@ -100,7 +100,7 @@ static void test_cancel(void **state)
     assert_int_equal(pair->a->endpoint.state->session.waiting, 0);
 }
 
-/* To a peer that was not met yet: a HELLO goes first. */
+/* A transfer to a peer without a session: a HELLO goes first. */
 static void test_first_contact(void **state)
 {
     struct sim_pair *pair = *state;
@@ -133,7 +133,7 @@ static void test_peer_fails(void **state)
     kit_peer_failed(&msg_peer_of(pair->b_at_a)->base, NA_PLUGIN_HOSTUNREACH, "the test says so");
     kit_msg_unlock(&pair->a->endpoint);
     assert_int_equal(ops[2].status, NA_PLUGIN_HOSTUNREACH);
-    assert_int_equal(ops[1].completions, 0); /* the fabric still has its memory */
+    assert_int_equal(ops[1].completions, 0); /* the fabric still uses its memory */
     sim_poll(pair->ca, pair->cb, 10);
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(ops[i].completions, 1);
@@ -145,7 +145,7 @@ static void test_peer_fails(void **state)
     assert_int_equal(ops[3].status, 0);
 }
 
-/* The fabric does not let go of a transfer: stopping its context asks for no time at all. */
+/* The fabric does not release a transfer: stopping the context does not wait for it. */
 static void test_stop(void **state)
 {
     struct sim_pair *pair = *state;
@@ -173,7 +173,7 @@ static void test_stop(void **state)
     assert_int_equal(ops[1].status, 0);
 }
 
-/* Who deregisters the memory waits until the fabric has let go of it, or for as long as said. */
+/* Deregistering memory waits until the fabric has released it, at most for the given time. */
 static void test_stop_of_one(void **state)
 {
     struct sim_pair *pair = *state;
@@ -213,7 +213,8 @@ static void test_stop_of_one(void **state)
     assert_false(kit_msg_rma_leave(endpoint, &remote, 1000));
     kit_msg_unlock(endpoint);
     assert_int_equal(kit_msg_context_destroy(contexts[1]), 0);
-    assert_int_equal(c->resets, 0); /* the other context goes on */
+    /* the other context is still in use, so the fabric is not reset */
+    assert_int_equal(c->resets, 0);
     assert_int_equal(kit_msg_context_stop(contexts[0]), 0);
     assert_int_equal(kit_msg_context_destroy(contexts[0]), 0);
     assert_int_equal(c->resets, 1);

@@ -23,7 +23,7 @@ struct client {
     struct na_plugin_context *context;
     struct na_plugin_addr *addr;
     uint32_t id;     /* of the context */
-    uint32_t thread; /* makes its tags its own */
+    uint32_t thread; /* makes the tags of each thread unique */
     uint32_t cancelled;
 };
 
@@ -43,7 +43,7 @@ static void progress(struct na_plugin_context *context)
     }
 }
 
-/* Answers each request with what it carries. */
+/* Answers each request with the same data. */
 static void *serve(void *arg)
 {
     struct server *server = arg;

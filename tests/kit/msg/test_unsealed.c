@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two that have met under a key, and what cannot change that: refusals and records without a seal,
- * which anybody can make who saw a token, and a sealed HELLO that says something else than the
- * session it came in. And what is left of a session that has ended.
+ * An established session under a key, and frames that cannot change it: refusals and records
+ * without a seal, which anybody who saw a token can forge, and a sealed HELLO that contradicts its
+ * session. Also: no secrets remain of a session that has ended.
  */
 
 #include "keyed.h"
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* A frame without a seal, in the name of the one that the way begins at. */
+/* Makes a frame without a seal in the name of the sender of `way`. */
 static void make_open(const struct way *way, uint16_t kind, uint32_t tag, struct frame *frame)
 {
     const struct wire_record record = {
@@ -30,7 +30,7 @@ static void make_open(const struct way *way, uint16_t kind, uint32_t tag, struct
     memcpy(frame->data + sizeof(header), &record, sizeof(record));
 }
 
-/* For whatever reason it says, and while the session waits for something or not. */
+/* Forged refusals with each reason have no effect, also while a receive is posted. */
 static void test_forged_refusals(void **state)
 {
     struct sim_pair *pair = *state;
@@ -88,17 +88,15 @@ static void test_records_without_a_seal(void **state)
     }
 }
 
-/* The next frame of a has a HELLO, which says what a says of itself by then. */
+/* Makes the next frame of a contain a HELLO with a's parameters at this moment. */
 static void send_hello(const struct sim_pair *pair, struct sim_op *send)
 {
     kit_msg_addr_free(pair->a, sim_lookup(pair->a, "b"));
     assert_int_equal(kit_msg_send_unexpected(pair->ca, send, "x", 2, NULL, pair->b_at_a, 0, 1), 0);
 }
 
-/*
- * A member that a has a session with says in it that it is somebody else: c, of whom it knows what
- * HELLOs say to everybody, itself as one that has forgotten b, and nobody.
- */
+/* a sends a HELLO within its session with b that contradicts the session: it claims to be c, whose
+ * HELLOs a has seen, or to be itself without the session, or has an invalid name. */
 static void test_hello_in_another_session(void **state)
 {
     struct sim_pair *pair = *state;
@@ -139,7 +137,8 @@ static void test_hello_in_another_session(void **state)
             take(pair->a, &frame);
         check_alive(&way_of_c);
         check_alive(&back);
-        for (uint32_t k = 0; k < 100 && send.completions == 0; k++) { /* a says what is right */
+        /* until a sends a valid HELLO */
+        for (uint32_t k = 0; k < 100 && send.completions == 0; k++) {
             sim_clock_skip += KIT_SESSION_TICK_NS;
             sim_poll(pair->ca, pair->cb, MSG_POLLS_A_CLOCK);
         }
@@ -154,7 +153,7 @@ static void test_hello_in_another_session(void **state)
     sim_close(c, cc);
 }
 
-/* Of keys, shares and seals nothing is left; a peer that fails is reset at once. */
+/* A reset peer contains no keys, shares or seals; a peer that fails is reset at once. */
 static void test_reset_wipes(void **state)
 {
     static const struct kit_peer_auth none;

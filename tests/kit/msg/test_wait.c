@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sleeping on the descriptor of a context, and who wakes whom. */
+/* Sleeping on the descriptor of a context, and the events that wake it. */
 
 #include "msg_sim.h"
 
@@ -42,7 +42,7 @@ static void test_a_message_wakes(void **state)
     assert_int_equal(readable(pair->cb, 0), 0);
 }
 
-/* The timer goes off while something waits, and only then. */
+/* The timer expires while an operation is pending, and only then. */
 static void test_the_timer(void **state)
 {
     struct sim_pair *pair = *state;
@@ -62,7 +62,8 @@ static void test_the_timer(void **state)
     kit_msg_cancel(pair->ca, &receive);
 }
 
-/* What the fabric had no room for is tried again by whoever sleeps, soon, not in a busy loop. */
+/* A sleeping thread retries a frame that the fabric had no room for: soon, but not in a busy
+ * loop. */
 static void test_retries_while_sleeping(void **state)
 {
     struct sim_pair *pair = *state;
@@ -79,7 +80,8 @@ static void test_retries_while_sleeping(void **state)
     assert_int_equal(send.completions, 1);
 }
 
-/* A poll on one context completes what belongs to another, whose sleeper has to know. */
+/* A poll of one context completes operations of another one, and wakes the thread that sleeps on
+ * that. */
 static void test_contexts_wake_each_other(void **state)
 {
     struct sim_net net;
@@ -110,7 +112,7 @@ static void test_contexts_wake_each_other(void **state)
     sim_poll(cb[1], NULL, 1);
     assert_int_equal(readable(cb[1], 0), 0);
 
-    /* A cancel by another thread, and a message to ourselves. */
+    /* A cancel by another thread, and a message to the endpoint itself. */
     sleep_on(cb[1]);
     kit_msg_cancel(cb[1], &receives[1]);
     assert_int_equal(readable(cb[1], 0), 1);
@@ -122,7 +124,7 @@ static void test_contexts_wake_each_other(void **state)
     sim_poll(cb[1], NULL, 1);
     assert_int_equal(receives[2].completions, 1);
 
-    /* A send that the fabric has no room for wakes one who goes on with it. */
+    /* A send that the fabric has no room for wakes a sleeping thread, which retries it. */
     sleep_on(cb[1]);
     b->again = 1;
     assert_int_equal(

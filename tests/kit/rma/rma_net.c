@@ -264,7 +264,7 @@ static void piece_arrive(struct net *net, struct net_event *event)
                                receive->piece->tag != event->tag))
         receive = receive->next;
     if (event->priv != NULL && event->priv->life == event->life &&
-        event->priv->is_live) { /* from memory that the sender still lends */
+        event->priv->is_live) { /* the sender's memory is still lent to the network */
         event->priv->arrival = NULL;
         if (!event->priv->is_released)
             bytes = event->piece->memory;
