@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Catching what is logged, and reaching what an endpoint shares. */
+/* Capturing the log, and access to the shared memory of an endpoint. */
 
 #include "sm_test.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of the shared-memory transport share beyond those of all transports. */
+/* What the tests of the shared-memory transport share, in addition to transport_test.h. */
 
 #ifndef SM_TEST_H
 #define SM_TEST_H
@@ -8,13 +8,14 @@
 
 #define SM_TEST_MESSAGE 4096u
 
-/* A descriptor of the memory of a living endpoint; `name` may be its address. */
+/* Returns a descriptor of the memory of a living endpoint; `name` may be its address. */
 int sm_memory_of(const char *name);
 
-/* For what takes the place of a function of the C library, in the libraries and plugins, too. */
+/* For a function that replaces one of the C library, also for the libraries and plugins. */
 #define SM_TEST_EXPORT __attribute__((visibility("default")))
 
-/* What is logged from the first to the second call, at `level` and above; ends with a NUL. */
+/* Captures the log at `level` and above, from the first call to the second one. The text ends with
+ * a NUL. */
 void sm_log_catch(const char *level);
 void sm_log_caught(char *text, size_t size);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contexts that are not there: not created yet, or destroyed while others depend on them. */
+/* Messages and transfers to contexts that have not been created, or were destroyed. */
 
 #include "sm_test.h"
 
@@ -12,7 +12,7 @@
 
 #define BYTES 1000000u
 
-/* A class with two contexts, the first of which is there, and a sender. */
+/* A class with two contexts, of which only the first one is created, and a sender. */
 struct scene {
     struct end first;
     na_context_t *second;
@@ -53,7 +53,7 @@ static void scene_close(struct scene *scene)
     check_clean();
 }
 
-/* To the second context; what the call or the operation ended with. */
+/* Sends to the second context. Returns the status of the call or of the operation. */
 static na_return_t scene_send(struct scene *scene, na_tag_t tag)
 {
     na_op_id_t *op = NA_Op_create(scene->sender.na_class, NA_OP_SINGLE);
@@ -70,7 +70,7 @@ static na_return_t scene_send(struct scene *scene, na_tag_t tag)
     return ret;
 }
 
-/* The second context receives one message with that tag. */
+/* Receives one message with this tag at the second context. */
 static void scene_receive(struct scene *scene, na_tag_t tag)
 {
     struct end second = {scene->first.na_class, scene->second};
@@ -115,7 +115,7 @@ static void messages_to_a_destroyed_context_are_errors(void **state)
     scene_close(&scene);
 }
 
-/* More than the ring and the queue of early messages take. */
+/* More messages than the ring and the queue of deferred messages hold. */
 static void sends_that_wait_for_space_end_with_their_context(void **state)
 {
     enum {
@@ -149,7 +149,7 @@ static void sends_that_wait_for_space_end_with_their_context(void **state)
     scene_close(&scene);
 }
 
-/* One of two answers was sent before the context went: that one is delivered. */
+/* One of two responses was sent before the context was destroyed, and is still delivered. */
 static void receives_from_a_destroyed_context_end(void **state)
 {
     struct event answered = {0}, unanswered = {0}, sent = {0};
@@ -189,7 +189,7 @@ static void receives_from_a_destroyed_context_end(void **state)
     scene_close(&scene);
 }
 
-/* Copies go through the context; one that is under way ends, too. */
+/* The context that serves a copied transfer is destroyed: the transfer ends with an error. */
 static void copies_through_a_destroyed_context_end(void **state)
 {
     struct event event = {0};

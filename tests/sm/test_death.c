@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the state of a process says: a zombie is dead, and one that waits for nothing sleeps. */
+/* The state of a process: a zombie counts as dead, and an idle process does not wake up. */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* Nobody has waited for it: its number is still there. */
+/* A killed process counts as dead although it was not reaped. */
 static void a_zombie_counts_as_dead(void **state)
 {
     struct event event = {0};
@@ -37,12 +37,13 @@ static void a_zombie_counts_as_dead(void **state)
     NA_Op_destroy(end.na_class, op);
     NA_Addr_free(end.na_class, peer);
     end_close(&end);
-    end_open(&reaper, "na+sm", NULL); /* removes what the killed left */
+    end_open(&reaper, "na+sm", NULL); /* opening an endpoint removes what the killed process left */
     end_close(&reaper);
     check_clean();
 }
 
-/* Without anything outstanding there is no timer: the process makes no voluntary switch. */
+/* Without outstanding operations there is no timer: an idle process makes no voluntary context
+ * switch. */
 static void an_idle_process_does_not_tick(void **state)
 {
     struct child child;
@@ -69,7 +70,7 @@ static void an_idle_process_does_not_tick(void **state)
             (void) sscanf(line, "voluntary_ctxt_switches: %ld", &switches[i]);
         (void) fclose(file);
     }
-    assert_in_range(switches[1] - switches[0], 0, 6); /* its own timeouts of a second */
+    assert_in_range(switches[1] - switches[0], 0, 6); /* the peer's own timeouts of a second */
     NA_Addr_free(end.na_class, peer);
     end_close(&end);
     child_stop(&child);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names, addresses, what the dead leave behind, and what a fork does. */
+/* Names and addresses of endpoints, files that dead processes leave, and the effect of a fork. */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE
@@ -29,7 +29,7 @@ static void shm_path(char *path, size_t size, const char *name)
     (void) snprintf(path, size, "/dev/shm/amalgam-sm.%u.%s", (unsigned) geteuid(), name);
 }
 
-/* The wake sockets beside the file at `path`, one of which is put behind it. */
+/* Counts the wake sockets of the file at `path`, and replaces `path` by one of them. */
 static size_t find_sockets(char *path)
 {
     char pattern[192];
@@ -71,7 +71,7 @@ static void a_named_endpoint_is_found_by_its_name(void **state)
     check_clean();
 }
 
-/* Programs keep the addresses of processes; that one is gone they learn at its use. */
+/* An address of a process that is gone can be looked up; an operation with it fails. */
 static void a_numbered_endpoint_that_is_gone_fails_at_its_first_use(void **state)
 {
     static uint8_t buf[64];
@@ -98,7 +98,7 @@ static void a_numbered_endpoint_that_is_gone_fails_at_its_first_use(void **state
     check_clean();
 }
 
-/* A launcher's processes look each other up before all have their endpoints. */
+/* Processes of a launcher may look each other up before all endpoints are open. */
 static void a_numbered_endpoint_may_come_after_its_address(void **state)
 {
     static uint8_t buf[64];
@@ -129,7 +129,7 @@ static void a_numbered_endpoint_may_come_after_its_address(void **state)
     for (int i = 0; i < 3; i++)
         assert_int_equal(end_send(&first, addr, buf, sizeof(buf), 1, i % 2 != 0), NA_SUCCESS);
     assert_true(NA_Addr_get_serialize_size(first.na_class, addr) > 0);
-    /* In either order. */
+    /* A reference to the address of a closed endpoint is released afterwards. */
     end_close(&second);
     NA_Addr_free(first.na_class, addr);
     end_close(&first);
@@ -209,7 +209,7 @@ static void an_address_travels_in_compact_form(void **state)
         assert_int_not_equal(NA_Addr_deserialize(two.na_class, &copy, packed, size, 0), NA_SUCCESS);
         packed[i] ^= 0x80;
     }
-    /* A name longer than any: the number of its characters is behind the first four bytes. */
+    /* The name is longer than allowed; its length follows the first four bytes. */
     for (uint32_t length = 60; length < sizeof(packed) - 16; length++) {
         uint8_t longer[sizeof(packed)];
 
@@ -270,7 +270,7 @@ static void a_file_of_another_user_is_refused(void **state)
     (void) close(fd);
     end_open(&end, "na+sm", NULL);
     assert_int_equal(NA_Addr_lookup(end.na_class, address, &addr), NA_PERMISSION);
-    assert_null(NA_Initialize(address, true)); /* neither taken over nor removed */
+    assert_null(NA_Initialize(address, true)); /* its file is neither taken over nor removed */
     assert_int_equal(access(path, F_OK), 0);
     end_close(&end);
     assert_int_equal(unlink(path), 0);
@@ -316,7 +316,7 @@ static void a_start_removes_what_the_dead_left_and_nothing_else(void **state)
     child_kill(&dead);
     shm_path(path, sizeof(path), name);
     shm_path(living_path, sizeof(living_path), living.address + strlen("na+sm://"));
-    /* Another test that starts now may be faster, and at work when this one has started. */
+    /* An endpoint that another test opens at the same time may be removing the files already. */
     end_open(&end, "na+sm", NULL);
     for (int i = 0; i < 1000 && access(path, F_OK) == 0; i++)
         (void) usleep(1000);
@@ -330,7 +330,7 @@ static void a_start_removes_what_the_dead_left_and_nothing_else(void **state)
     check_clean();
 }
 
-/* As a release with other names for sockets leaves them. */
+/* Stale sockets with names that another release used are removed. */
 static void a_start_removes_sockets_without_a_file(void **state)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -345,7 +345,7 @@ static void a_start_removes_sockets_without_a_file(void **state)
     assert_int_equal(bind(fd, (struct sockaddr *) &address, sizeof(address)), 0);
     end_open(&end, "na+sm", NULL);
     end_close(&end);
-    assert_int_equal(access(address.sun_path, F_OK), 0); /* it has an owner */
+    assert_int_equal(access(address.sun_path, F_OK), 0); /* its owner is alive */
     (void) close(fd);
     end_open(&end, "na+sm", NULL);
     end_close(&end);
@@ -408,7 +408,7 @@ static void a_forked_child_does_not_destroy_the_endpoint(void **state)
     check_clean();
 }
 
-/* A child that only sleeps must not keep the parent's name and socket alive. */
+/* A forked child that only sleeps does not keep the parent's name and socket in use. */
 static void a_forked_child_does_not_outlive_the_endpoint_in_its_place(void **state)
 {
     char init[96];
@@ -438,10 +438,10 @@ static void a_forked_child_does_not_outlive_the_endpoint_in_its_place(void **sta
 
 struct orphan {
     char init[96];
-    int out; /* the number of the child that stays */
+    int out; /* the id of the child that stays alive */
 };
 
-/* A fork that nobody is told of, as a runtime of another language may make it. */
+/* Forks without the handlers of pthread_atfork(), as a runtime of another language may. */
 static pid_t fork_unnoticed(void)
 {
     return (pid_t) syscall(SYS_clone, (unsigned long) SIGCHLD, 0, 0, 0, 0);
@@ -464,7 +464,8 @@ static int open_and_leave_a_child(void *arg)
     return 1;
 }
 
-/* The child holds the locks and sockets of the dead; `collected` or still a zombie. */
+/* The child inherited the locks and sockets of a killed process, which was reaped if `collected`,
+ * and otherwise is a zombie. */
 static void end_with_a_child_left(bool collected)
 {
     struct end client, again;
@@ -511,7 +512,7 @@ static void an_endpoint_that_was_killed_does_not_live_on_in_a_child(void **state
     end_with_a_child_left(false);
 }
 
-/* What an attempt to open the name says. */
+/* Requires that opening the name fails, with a log message that contains `said`. */
 static void expect_refusal_of_name(const char *init, const char *said)
 {
     char text[1024];
@@ -543,7 +544,7 @@ static void who_has_a_name_is_said(void **state)
     assert_int_equal(mkdir(path, 0700), 0);
     expect_refusal_of_name(init, "no regular file");
     assert_int_equal(rmdir(path), 0);
-    if (geteuid() == 0) { /* only root can make a file of another user */
+    if (geteuid() == 0) { /* only root can change the owner of a file */
         fd = open(path, O_CREAT | O_EXCL | O_RDWR, 0600);
         assert_true(fd >= 0);
         assert_int_equal(fchown(fd, 65534, 65534), 0);

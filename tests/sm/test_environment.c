@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Other PID namespaces, a full /dev/shm, no descriptors left, hundreds of sleepers, and no
- * allocation in the steady state.
- */
+/* Other PID namespaces, a full /dev/shm, no free descriptors, hundreds of sleepers, and no
+ * allocation in the steady state. */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE
@@ -31,7 +29,7 @@
 #define SKIPPED 77
 #define BYTES   300000u
 
-/* More than unread datagrams of one socket fit into its buffer of usual size. */
+/* More than the number of unread datagrams that the default buffer of one socket holds. */
 #define SLEEPERS 400
 
 static _Atomic unsigned long allocations;
@@ -91,7 +89,7 @@ static void nothing_is_allocated_in_the_steady_state(void **state)
             if (i == 1000)
                 before = atomic_load(&allocations);
             if (i == 1000 && !TEST_SANITIZED)
-                assert_true(before > 10); /* the plugin's are among them */
+                assert_true(before > 10); /* includes those of the plugin */
             assert_int_equal(NA_Msg_recv_expected(rma.end.na_class, rma.end.context, event_callback,
                                                   &got, reply, sizeof(reply), NULL, rma.peer, 0, i,
                                                   recv_op),
@@ -121,7 +119,8 @@ static void nothing_is_allocated_in_the_steady_state(void **state)
     check_clean();
 }
 
-/* The peer is in a PID namespace of its own: messages, and RMA by copies, and its death is seen. */
+/* The peer is in a PID namespace of its own: messages and copied transfers work, and its death is
+ * detected. */
 static int talk_across_pid_namespaces(void *arg)
 {
     uint8_t packed[512], local[5000], reply[64];
@@ -137,7 +136,7 @@ static int talk_across_pid_namespaces(void *arg)
     (void) arg;
     if (unshare(CLONE_NEWPID) != 0)
         return SKIPPED;
-    child_start(&child, "na+sm", "plain"); /* is process 1 over there */
+    child_start(&child, "na+sm", "plain"); /* has the process id 1 in its namespace */
     end.na_class = NA_Initialize("na+sm", true);
     TEST_REQUIRE(end.na_class != NULL);
     end.context = NA_Context_create(end.na_class);
@@ -166,7 +165,8 @@ static int talk_across_pid_namespaces(void *arg)
     NA_Addr_free(end.na_class, peer);
     TEST_REQUIRE(NA_Context_destroy(end.na_class, end.context) == NA_SUCCESS);
     TEST_REQUIRE(NA_Finalize(end.na_class) == NA_SUCCESS);
-    end.na_class = NA_Initialize("na+sm", true); /* removes what the killed left */
+    /* opening an endpoint removes what the killed process left */
+    end.na_class = NA_Initialize("na+sm", true);
     TEST_REQUIRE(end.na_class != NULL && NA_Finalize(end.na_class) == NA_SUCCESS);
     return 0;
 }
@@ -195,7 +195,8 @@ static bool mount_small_shm(const char *options)
            mount("tmpfs", "/dev/shm", "tmpfs", 0, options) == 0;
 }
 
-/* The file that names an endpoint does not fit: an error, never SIGBUS. What has one works on. */
+/* The file of a new endpoint does not fit into /dev/shm: an error, never SIGBUS. Existing endpoints
+ * keep working. */
 static int live_with_a_full_shm(void *arg)
 {
     uint8_t reply[64], filler[4096] = {0};
@@ -221,7 +222,7 @@ static int live_with_a_full_shm(void *arg)
     TEST_REQUIRE(NA_Addr_lookup(end.na_class, child.address, &peer) == NA_SUCCESS);
     while (write(fd, filler, sizeof(filler)) > 0)
         continue;
-    for (int i = 0; i < 1000; i++) { /* connects and works, full or not */
+    for (int i = 0; i < 1000; i++) { /* connects and works, although /dev/shm is full */
         size = sizeof(reply);
         TEST_REQUIRE(end_command(&end, peer, PEER_ECHO, 0, 0, 0, reply, &size) == NA_SUCCESS);
     }
@@ -232,7 +233,7 @@ static int live_with_a_full_shm(void *arg)
     return 0;
 }
 
-/* The rings of copied transfers take no room there. */
+/* The rings of copied transfers take no space in /dev/shm. */
 static int copy_in_a_small_shm(void *arg)
 {
     static uint8_t local[BYTES];
@@ -320,7 +321,8 @@ static void running_out_of_descriptors_is_an_error(void **state)
     check_clean();
 }
 
-/* First not even the segment is allowed, then not the ring; refused, and SIGXFSZ never comes. */
+/* The file size limit first forbids the segment, then the ring: each call is refused, and SIGXFSZ
+ * is never raised. */
 static int live_with_a_file_size_limit(void *arg)
 {
     struct rlimit limit = {.rlim_cur = 65536, .rlim_max = RLIM_INFINITY};
@@ -335,7 +337,8 @@ static int live_with_a_file_size_limit(void *arg)
     limit.rlim_cur = 65536;
     TEST_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     TEST_REQUIRE(NA_Initialize("na+sm", true) == NULL);
-    limit.rlim_cur = 1150000; /* an endpoint with one context, but no ring beside it */
+    limit.rlim_cur = 1150000; /* enough for an endpoint with one context, but not for a ring in
+                               * addition */
     TEST_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     end_open(&other, "na+sm", NULL);
     peer = end_lookup(&other, &end);
@@ -358,7 +361,8 @@ static void a_limit_of_file_sizes_is_an_error_not_a_signal(void **state)
     check_clean();
 }
 
-/* A sender that comes while the receiver can open nothing is received from once it can. */
+/* The receiver has no free descriptor when a sender connects. It receives the message once it has
+ * one again. */
 static int accept_without_descriptors(void *arg)
 {
     struct rlimit before, none;
@@ -378,7 +382,7 @@ static int accept_without_descriptors(void *arg)
         TEST_REQUIRE(NA_Msg_recv_unexpected(server.na_class, server.context, event_callback,
                                             &got[i], in, sizeof(in), NULL, op) == NA_SUCCESS);
         TEST_REQUIRE(end_send(&client, peer, "hello", 5, 0, false) == NA_SUCCESS);
-        if (i == 0) { /* nothing of the sender was looked at yet */
+        if (i == 0) { /* the receiver has not polled yet */
             none = before;
             none.rlim_cur = 3;
             TEST_REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
@@ -404,7 +408,8 @@ static void a_sender_is_accepted_once_there_are_descriptors_again(void **state)
     check_clean();
 }
 
-/* Receivers that sleep and read nothing; the byte that wakes one does not depend on the others. */
+/* The receivers sleep without reading. The wake-up of each one does not depend on the buffers of
+ * the others. */
 static int wake_many_sleepers(void *arg)
 {
     static struct end sleepers[SLEEPERS];

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A peer that writes nonsense into what it shares: refused, never followed, and others are served
- * on.
- */
+/* A peer writes invalid data to the memory that it shares: the data are refused, never followed,
+ * and other peers are served. */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE
@@ -26,9 +24,9 @@
 
 #include <cmocka.h>
 
-#define PUT_BYTES (SM_INLINE_MAX - KIT_RMA_RECORD_SIZE) /* as many as fit into a slot */
+#define PUT_BYTES (SM_INLINE_MAX - KIT_RMA_RECORD_SIZE) /* bytes of a put that fit a slot */
 
-/* A victim, an attacker with an honest connection, and the attacker's view of both segments. */
+/* A victim, an attacker, a correct peer, and the attacker's mappings of both segments. */
 struct scene {
     struct end victim;
     struct end attacker;
@@ -42,7 +40,7 @@ struct scene {
     size_t attacker_size;
     struct sm_peer_slot *slot;
     struct sm_ring_slot *ring;
-    uint32_t next; /* position of the next slot that the victim reads */
+    uint32_t next; /* index of the next slot that the victim reads */
 };
 
 static uint8_t *map_segment(const struct end *end, size_t *size_p, char *name)
@@ -100,7 +98,7 @@ static void scene_open(struct scene *scene)
     scene->next = 1;
 }
 
-/* The victim still works with the honest one. */
+/* The victim still answers the correct peer. */
 static void scene_check(struct scene *scene)
 {
     uint8_t reply[64];
@@ -200,11 +198,12 @@ static void impossible_parts_close_the_ring(void **state)
     (void) state;
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         expect_refusal(SM_KIND_PART, 200, &parts[i], sizeof(parts[i]));
-    expect_refusal(SM_KIND_PART, SM_INLINE_MAX, &good, sizeof(good)); /* none would be so short */
+    /* a part of this size would not be that short */
+    expect_refusal(SM_KIND_PART, SM_INLINE_MAX, &good, sizeof(good));
     expect_refusal(SM_KIND_PART, 0xffff, &good, sizeof(good));
 }
 
-/* They may be of a message that was abandoned. */
+/* Parts out of order are dropped: they may belong to a message that was abandoned. */
 static void parts_that_do_not_follow_are_dropped(void **state)
 {
     static const struct sm_part parts[] = {
@@ -224,7 +223,7 @@ static void parts_that_do_not_follow_are_dropped(void **state)
     scene_close(&scene);
 }
 
-/* What the other side of a transfer sends. */
+/* A record as the other side of a transfer sends it. */
 static struct rma_record record_of(enum rma_kind kind, bool is_origin, bool is_put,
                                    uint64_t transfer)
 {
@@ -238,10 +237,8 @@ static struct rma_record record_of(enum rma_kind kind, bool is_origin, bool is_p
     };
 }
 
-/*
- * A put with a handle that was given, but for one bit of its key (128: none). When it is granted,
- * its first bytes are 0.
- */
+/* Sends a put with a valid handle in which one bit of the key is flipped (128: none). If it is
+ * granted, it writes zeros. */
 static void put_by_hand(struct scene *scene, na_mem_handle_t *mem, uint32_t bit, uint64_t offset,
                         uint64_t token)
 {
@@ -265,7 +262,7 @@ static void put_by_hand(struct scene *scene, na_mem_handle_t *mem, uint32_t bit,
     end_progress(&scene->attacker, 0);
 }
 
-/* A handle grants the access that it names to the memory that it names, and nothing beside it. */
+/* A handle allows the access that it was made for to its own memory, and nothing else. */
 static void handles_are_held_against_each_request(void **state)
 {
     static const uint64_t offsets[] = {256, 250, 257, 300, 512, UINT64_MAX, UINT64_MAX - 7};
@@ -283,7 +280,7 @@ static void handles_are_held_against_each_request(void **state)
         put_by_hand(&scene, mem, 128, offsets[i], 1000 + i);
         assert_memory_equal(memory, before, sizeof(memory));
     }
-    for (uint32_t bit = 0; bit < 128; bit++) { /* all of the key is right but one bit */
+    for (uint32_t bit = 0; bit < 128; bit++) { /* one bit of the key is wrong */
         put_by_hand(&scene, mem, bit, 0, 1500 + bit);
         assert_memory_equal(memory, before, sizeof(memory));
     }
@@ -298,7 +295,7 @@ static void handles_are_held_against_each_request(void **state)
     scene_close(&scene);
 }
 
-/* Requests for memory that nobody offered: answered with a refusal, nothing is touched. */
+/* Requests for memory that was not offered are refused, and touch no memory. */
 static void made_up_requests_are_refused(void **state)
 {
     uint8_t memory[256], before[256];
@@ -325,14 +322,15 @@ static void made_up_requests_are_refused(void **state)
         write_slot(&scene, is_put ? SM_KIND_DATA : SM_KIND_RECORD,
                    is_put ? SM_INLINE_MAX : sizeof(record), payload, sizeof(payload));
         end_progress(&scene.victim, 0);
-        end_progress(&scene.attacker, 0); /* takes the answers, which are for nobody */
+        end_progress(&scene.attacker, 0); /* receives the answers, which match no transfer */
     }
     assert_memory_equal(memory, before, sizeof(memory));
     mem_close(&scene.victim, mem);
     scene_close(&scene);
 }
 
-/* The id of the get that the victim has sent, read where the attacker finds it. 0: none */
+/* Returns the id of the victim's get from the shared memory, as the attacker can find it; 0:
+ * none. */
 static uint64_t find_transfer(const struct scene *scene)
 {
     char victim_name[128], attacker_name[128];
@@ -359,7 +357,7 @@ static uint64_t find_transfer(const struct scene *scene)
     return record.transfer;
 }
 
-/* A get whose target sends more than was asked for, or not the part that is next. */
+/* The target of a get sends more bytes than requested, or the wrong piece. */
 static void answer_wrongly(uint64_t number, uint16_t size)
 {
     uint8_t source[64] = {0}, local[192], bytes[256];
@@ -389,7 +387,7 @@ static void answer_wrongly(uint64_t number, uint16_t size)
     assert_int_equal(NA_Get(scene.victim.na_class, scene.victim.context, event_callback, &event,
                             mem, 0, remote, 0, 32, scene.to_attacker, 0, op),
                      NA_SUCCESS);
-    /* The attacker does not look, so the get waits there. */
+    /* The attacker does not poll, so that the get stays in its ring. */
     for (int i = 0; i < 100 && (record.transfer = find_transfer(&scene)) == 0; i++)
         end_progress(&scene.victim, 1);
     assert_int_not_equal(record.transfer, 0);
@@ -457,7 +455,7 @@ static void a_false_head_is_noticed(void **state)
     assert_ptr_not_equal(map, MAP_FAILED);
     (void) close(fd);
     slots = (struct sm_peer_slot *) (map + sm_layout_peer_slots(0));
-    slots[0].head = UINT64_C(0x7777777700000000); /* what a hostile receiver would say */
+    slots[0].head = UINT64_C(0x7777777700000000); /* a head that a hostile receiver reports */
     for (int i = 0; i < 1000 && ret == NA_SUCCESS; i++)
         ret = end_send(&end, peer, buf, sizeof(buf), 1, true);
     assert_int_equal(ret, NA_PROTOCOL_ERROR);
@@ -468,7 +466,7 @@ static void a_false_head_is_noticed(void **state)
     check_clean();
 }
 
-/* A sender's description of its ring that leads nowhere, or somewhere else. */
+/* A sender describes its ring with an invalid or a foreign descriptor: refused. */
 static void false_descriptions_of_rings_are_refused(void **state)
 {
     struct scene scene;
@@ -511,7 +509,7 @@ static void false_descriptions_of_rings_are_refused(void **state)
     scene_close(&scene);
 }
 
-/* Anything at all in the ring, the doorbells and the counters. */
+/* Random bytes in the ring, the doorbells and the counters. */
 static void random_bytes_do_no_harm(void **state)
 {
     (void) state;
@@ -542,7 +540,8 @@ static void random_bytes_do_no_harm(void **state)
     }
 }
 
-/* All slots taken: a new sender waits, gets in when one is freed, and is told so when none is. */
+/* All slots for senders are taken: a new sender waits, connects when one is freed, and gets an
+ * error when none is. */
 static void a_full_table_of_senders_is_an_error_in_the_end(void **state)
 {
     struct end victim, sender;
@@ -593,10 +592,10 @@ static void a_full_table_of_senders_is_an_error_in_the_end(void **state)
     check_clean();
 }
 
-/* Headers of segments that contradict themselves. */
+/* Headers of segments that contradict themselves are refused. */
 static void false_headers_are_refused(void **state)
 {
-    /* An endpoint that starts meanwhile does not take it for a stale file. */
+    /* The lock keeps an endpoint that starts at the same time from removing the file as stale. */
     struct flock mine = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
     struct sm_segment_header header;
     char path[160], address[96];
@@ -622,7 +621,7 @@ static void false_headers_are_refused(void **state)
         assert_true(fd >= 0);
         assert_int_equal(fcntl(fd, F_OFD_SETLKW, &mine), 0);
         assert_int_equal(pwrite(fd, &header, i == 6 ? 16 : sizeof(header), 0),
-                         i == 6 ? 16 : sizeof(header)); /* 6: too short */
+                         i == 6 ? 16 : sizeof(header)); /* 6: truncated */
         ret = NA_Addr_lookup(end.na_class, address, &addr);
         assert_int_equal(ret, i == 0 || i == 6 ? NA_NOENTRY : NA_PROTOCOL_ERROR);
         assert_int_equal(unlink(path), 0);

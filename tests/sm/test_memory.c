@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory that endpoints share cannot be taken away from its users, reaches processes
- * that do not see each other's descriptors, and its name cannot be taken by others beforehand.
+ * The memory of an endpoint cannot be shrunk by others, is shared also with processes that cannot
+ * open its descriptors in /proc, and cannot be prevented by others who take its names beforehand.
  */
 
 #ifndef _GNU_SOURCE
@@ -35,7 +35,8 @@ static bool proc_is_closed;
 
 SM_TEST_EXPORT int stat(const char *path, struct stat *status);
 
-/* While it is set no process finds another's descriptors, as in another PID namespace. */
+/* While it is set, no process can open the descriptors of another one, as between PID
+ * namespaces. */
 int stat(const char *path, struct stat *status)
 {
     if (proc_is_closed && strncmp(path, "/proc/", 6) == 0 && strstr(path, "/fd/") != NULL) {
@@ -45,7 +46,7 @@ int stat(const char *path, struct stat *status)
     return fstatat(AT_FDCWD, path, status, 0);
 }
 
-/* Everything of these endpoints that this process, one of the same user, can make shorter. */
+/* Counts the descriptors of these endpoints that a process of the same user can shrink. */
 static int shrink_all(const struct end *ends, size_t count)
 {
     DIR *directory = opendir("/proc/self/fd");
@@ -129,10 +130,10 @@ static void a_peer_cannot_shrink_what_others_have_mapped(void **state)
     check_clean();
 }
 
-/* An endpoint by hand, with that file for its memory. */
+/* Makes an endpoint's file by hand, with `memory` as its shared memory, and looks it up. */
 static na_return_t lookup_forged(const struct end *end, int memory, char *log, size_t log_size)
 {
-    /* An endpoint that starts meanwhile does not take it for a stale file. */
+    /* The lock keeps an endpoint that starts at the same time from removing the file as stale. */
     struct flock mine = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
     char path[160], address[96], real[128];
     struct sm_segment_header header;
@@ -185,7 +186,8 @@ static void memory_that_may_shrink_is_refused(void **state)
         lookup_forged(&end, open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600), log, 1024),
         NA_PERMISSION);
     assert_non_null(strstr(log, "not sealed"));
-    /* With a seal the same thing is an endpoint, though one without a socket: a dead one. */
+    /* With a seal the same memory is accepted as an endpoint, though as a dead one, for it has no
+     * socket. */
     fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
     assert_int_equal(lookup_forged(&end, fd, log, sizeof(log)), NA_NOENTRY);
@@ -219,7 +221,7 @@ static void memory_that_proc_does_not_show_is_handed_over(void **state)
 
 struct sender {
     char address[128];
-    int until; /* something to read ends it */
+    int until; /* the sender ends when this is readable */
 };
 
 static int send_and_poll(void *arg)
@@ -240,7 +242,7 @@ static int send_and_poll(void *arg)
     return 0;
 }
 
-/* The receiver is the one that does not see the other's descriptors. */
+/* The receiver cannot open the descriptors of the sender in /proc. */
 static void a_sender_that_proc_does_not_show_is_received_from(void **state)
 {
     struct event event = {0};
@@ -279,7 +281,7 @@ static void a_sender_that_proc_does_not_show_is_received_from(void **state)
     check_clean();
 }
 
-/* The names that this process would choose; by another user where that can be had. */
+/* Takes the names that the parent would choose; as another user where possible. */
 static int take_names(void *arg)
 {
     char(*paths)[160] = arg;
@@ -297,7 +299,8 @@ static int take_names(void *arg)
     return 0;
 }
 
-/* What it opens then is found by an address of the usual form. Returns its number. */
+/* Opens an endpoint while its usual names are taken, and checks that it can be reached. Returns the
+ * number in its address. */
 static unsigned int open_with_names_taken(const char *behind)
 {
     static char paths[NAMES][160];
@@ -340,7 +343,7 @@ static void names_that_others_take_do_not_keep_it_from_opening(void **state)
     assert_true(open_with_names_taken("") >= NAMES);
 }
 
-/* The names of its sockets cannot be foreseen. */
+/* The names of an endpoint's sockets cannot be predicted, so nobody can take them beforehand. */
 static void sockets_that_others_take_do_not_keep_it_from_opening(void **state)
 {
     (void) state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages: the limits of rings. */
+/* Messages at the limits of the rings. */
 
 #include "layout.h"
 #include "sm_test.h"
@@ -56,7 +56,7 @@ static void hinted_sizes_are_honoured_up_to_256_KiB(void **state)
     check_clean();
 }
 
-/* The peer naps while its ring fills up; nothing is lost and the sends complete afterwards. */
+/* The peer sleeps while its ring fills up; nothing is lost, and the sends complete afterwards. */
 static void a_full_ring_holds_back_the_sender(void **state)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -81,7 +81,7 @@ static void a_full_ring_holds_back_the_sender(void **state)
         request.a = i;
         assert_int_equal(NA_Msg_send_expected(end.na_class, end.context, event_callback, &events[i],
                                               &request, sizeof(request), NULL, peer, 0, i, ops[i]),
-                         NA_SUCCESS); /* dropped there: no receive is posted */
+                         NA_SUCCESS); /* dropped by the peer, which has no receive posted */
     }
     (void) NA_Trigger(end.context, 400, NULL);
     for (uint32_t i = 0; i < 400; i++)
@@ -100,7 +100,7 @@ static void a_full_ring_holds_back_the_sender(void **state)
     check_clean();
 }
 
-/* Of a message in parts that is abandoned, or whose sender closes, nothing is delivered. */
+/* A message in parts is abandoned, or its sender closes: nothing of it is delivered. */
 static void half_a_message_is_nobodys(void **state)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -127,7 +127,7 @@ static void half_a_message_is_nobodys(void **state)
                                                 out, SM_MESSAGE_MAX, NULL, addr, 0, 1, send),
                          NA_SUCCESS);
         end_progress(&from, 5);
-        end_progress(&to, 5); /* takes what is there */
+        end_progress(&to, 5); /* takes the parts that have arrived */
         assert_int_equal(sent.done, 0);
         assert_int_equal(NA_Cancel(from.na_class, from.context, send), NA_SUCCESS);
         assert_true(event_wait(&from, &sent, TEST_WAIT_MS));
@@ -135,7 +135,7 @@ static void half_a_message_is_nobodys(void **state)
         memset(out, 0, SM_MESSAGE_MAX);
         end_progress(&to, 5);
         assert_int_equal(received.done, 0);
-        if (i == 5) { /* the next one is whole */
+        if (i == 5) { /* the next message is complete */
             fill(out, 20000);
             assert_int_equal(end_send(&from, addr, out, 20000, 2, false), NA_SUCCESS);
             assert_true(event_wait(&to, &received, TEST_WAIT_MS));
@@ -182,7 +182,8 @@ static void without_retry_a_full_ring_is_reported(void **state)
     check_clean();
 }
 
-/* As long as nobody receives, a bounded number of messages is kept; the sender is told to wait. */
+/* Without receives only a bounded number of messages is kept, and the sender is told to try
+ * again. */
 static void messages_without_receives_are_bounded(void **state)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;

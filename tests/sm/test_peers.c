@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thousand peers with 1,024 descriptors, and what each of them costs. */
+/* A thousand peers with 1,024 descriptors, and the cost of each peer. */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE
@@ -24,7 +24,7 @@
 
 #include <cmocka.h>
 
-/* Sanitizers take their time, and find in a few what they find in many. */
+/* Sanitizers are slow, and find the same with a few. */
 #define PROCESSES   (TEST_SANITIZED ? 4 : 20)
 #define PER_PROCESS 50
 #define PEERS       (PROCESSES * PER_PROCESS)
@@ -58,7 +58,7 @@ static void echo_received(const struct na_cb_info *info)
     NA_Addr_free(echo->end.na_class, source);
 }
 
-/* One process with many endpoints; writes their addresses to `out`. */
+/* The main function of a process with many endpoints; writes their addresses to `out`. */
 static void serve(int out)
 {
     struct echo *echos = calloc(PER_PROCESS, sizeof(*echos));
@@ -116,7 +116,7 @@ static long status_kb(const char *field)
     return value;
 }
 
-/* KiB that our segment and those of `count` peers take. */
+/* Returns the KiB in use by our segment and those of `count` peers. */
 static long segments_kb(char (*addresses)[128], int count, const char *own)
 {
     long sum = 0;
@@ -182,7 +182,7 @@ static void a_thousand_peers_fit(void **state)
             assert_int_equal(reply[8], (char) i);
         }
         for (int i = 0; i < (TEST_SANITIZED ? 3000 : 100000);
-             i++) { /* long enough for rings to be idle */
+             i++) { /* long enough for the rings to become idle */
             unsigned int count;
 
             (void) NA_Poll(end.na_class, end.context, &count);
@@ -210,7 +210,7 @@ static void a_thousand_peers_fit(void **state)
 
         (void) snprintf(path, sizeof(path), "/dev/shm/amalgam-sm.%u.%s", (unsigned) geteuid(),
                         addresses[i] + strlen("na+sm://"));
-        /* Another process of the machine may be at it at this moment. */
+        /* Another process on the machine may be removing the files at this moment. */
         for (int j = 0; j < 1000 && access(path, F_OK) == 0; j++)
             (void) usleep(1000);
         assert_int_not_equal(access(path, F_OK), 0);
@@ -222,7 +222,8 @@ static void a_thousand_peers_fit(void **state)
     check_clean();
 }
 
-/* Clients that come, die and come again do not pile up in a server that never looks for them. */
+/* Clients connect, die and are replaced: a server that never looks them up does not accumulate
+ * their state. */
 static void dead_clients_do_not_pile_up(void **state)
 {
     struct child server;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What an origin that goes past its target by cross-memory attach believes of a memory handle: only
- * what the target has registered, as long as it is.
- */
+/* An origin that accesses the memory of its target by cross-memory attach: a memory handle is valid
+ * only for memory that the target has registered, and only while it is registered. */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE
@@ -35,10 +33,10 @@
 
 #define BYTES 99000u
 
-/* Two endpoints of this process: one exposes memory, the other accesses it. */
+/* Two endpoints of this process: `owner` exposes memory, `user` accesses it. */
 struct couple {
     struct end owner, user;
-    na_addr_t *peer; /* the owner */
+    na_addr_t *peer; /* the owner, as the user addresses it */
     uint8_t *exposed, *local;
     na_mem_handle_t *local_mem;
 };
@@ -67,7 +65,7 @@ static void couple_close(struct couple *couple)
     free(couple->local);
 }
 
-/* The owner's handle, as the user gets it. */
+/* Serializes the owner's handle and deserializes it at the user. */
 static na_mem_handle_t *couple_pass(struct couple *couple, na_mem_handle_t *mem)
 {
     uint8_t packed[512];
@@ -87,7 +85,7 @@ static na_return_t couple_get(struct couple *couple, na_mem_handle_t *remote, si
     return couple_transfer(couple, false, remote, size);
 }
 
-/* Progresses both, as a copied transfer needs it. */
+/* Progresses both endpoints, which a copied transfer needs. */
 static na_return_t couple_transfer(struct couple *couple, bool put, na_mem_handle_t *remote,
                                    size_t size)
 {
@@ -107,7 +105,7 @@ static na_return_t couple_transfer(struct couple *couple, bool put, na_mem_handl
     return ret == NA_SUCCESS ? event.ret : ret;
 }
 
-/* What the next call of process_vm_readv does when it has copied. */
+/* Called once by the next process_vm_readv(), after it has copied. */
 static void (*after_copy)(void);
 
 SM_TEST_EXPORT ssize_t process_vm_readv(pid_t pid, const struct iovec *local,
@@ -128,7 +126,7 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long loc
     return ret;
 }
 
-/* What the next call of process_vm_writev does before it copies. */
+/* Called once by the next process_vm_writev(), before it copies. */
 static void (*before_write)(void);
 
 SM_TEST_EXPORT ssize_t process_vm_writev(pid_t pid, const struct iovec *local,
@@ -160,7 +158,7 @@ ssize_t getrandom(void *buf, size_t size, unsigned flags)
     return syscall(SYS_getrandom, buf, size, flags);
 }
 
-/* The key of a handle of one segment lies behind 32 bytes of its region. */
+/* Reads the key of a handle with one segment: it is 32 bytes behind the start of the region. */
 static void handle_key(struct couple *couple, const void *memory, uint64_t key[2])
 {
     na_mem_handle_t *mem =
@@ -176,7 +174,7 @@ static void handle_key(struct couple *couple, const void *memory, uint64_t key[2
 
 #define KEYS 200
 
-/* Each bit is free, and neither steps nor multiples of steps come back. */
+/* Each bit of the keys varies, and no difference between keys, nor a multiple of it, recurs. */
 static void keys_say_nothing_about_each_other(void **state)
 {
     uint64_t keys[KEYS][2], ones[2] = {0}, zeros[2] = {0};
@@ -218,7 +216,7 @@ static void no_random_numbers_is_an_error(void **state)
     couple_open(&couple);
     sm_log_catch("error");
     no_random = true;
-    while (ret == NA_SUCCESS && count < 64) { /* some were fetched before */
+    while (ret == NA_SUCCESS && count < 64) { /* some keys were drawn in advance */
         assert_int_equal(NA_Mem_handle_create(couple.owner.na_class, couple.exposed, 8,
                                               NA_MEM_READWRITE, &handles[count]),
                          NA_SUCCESS);
@@ -236,7 +234,8 @@ static void no_random_numbers_is_an_error(void **state)
     check_clean();
 }
 
-/* The digest that says only that nothing was damaged, in the last 8 bytes of the region. */
+/* Recomputes the digest in the last 8 bytes of the region, which only protects against accidental
+ * damage. */
 static void forge_digest(uint8_t *handle, size_t size)
 {
     uint64_t digest = 0;
@@ -246,7 +245,7 @@ static void forge_digest(uint8_t *handle, size_t size)
     memcpy(handle + KIT_REGION_PACKED - sizeof(digest), &digest, sizeof(digest));
 }
 
-/* Every bit of the transport's part of a handle, one at a time. */
+/* Flips each bit of the transport's part of a handle in turn. */
 static void altered_handles_are_refused(void **state)
 {
     uint8_t packed[sizeof(((struct rma *) 0)->packed)];
@@ -288,7 +287,7 @@ static void altered_handles_are_refused(void **state)
     check_clean();
 }
 
-/* The core's copy of the access flags says more than the transport's. */
+/* The transport checks its own copy of the access flags, not the core's, which allows more. */
 static void the_transport_looks_at_its_own_flags(void **state)
 {
     uint8_t packed[sizeof(((struct rma *) 0)->packed)];
@@ -330,7 +329,7 @@ static void deregistered_memory_is_refused(void **state)
     assert_int_equal(rma_expose(&rma, NA_MEM_READWRITE, 1), 0);
     assert_int_equal(rma_transfer(&rma, false, 0, 0, BYTES), NA_SUCCESS);
     NA_Mem_handle_free(rma.end.na_class, rma.remote_mem);
-    rma.remote_mem = stale; /* the new one is at the same place of the table */
+    rma.remote_mem = stale; /* the new registration has the same place in the table */
     assert_int_equal(rma_transfer(&rma, false, 0, 0, BYTES), NA_PERMISSION);
     rma_close(&rma, true);
     check_clean();
@@ -344,7 +343,8 @@ static void deregister_now(void)
     assert_int_equal(NA_Mem_deregister(overlapped.owner.na_class, overlapped_mem), NA_SUCCESS);
 }
 
-/* Within the last piece of a transfer, and between two pieces of a long one. */
+/* The memory is deregistered within the last piece of a get, or between two pieces of a long
+ * one. */
 static void deregistration_during_a_get_is_noticed(void **state)
 {
     static const size_t sizes[] = {4096, 8 * 1024 * 1024};
@@ -380,7 +380,7 @@ static void *withdraw(void *arg)
     return arg;
 }
 
-/* In the middle of a put: gives the owner a while to take its memory back. */
+/* Called in the middle of a put: gives the owner time to deregister its memory. */
 static void withdraw_meanwhile(void)
 {
     assert_int_equal(pthread_create(&withdrawer, NULL, withdraw, NULL), 0);
@@ -391,7 +391,7 @@ static void withdraw_meanwhile(void)
     was_withdrawn = atomic_load(&is_withdrawn);
 }
 
-/* Memory that was withdrawn may be somebody else's: what is under way arrives before. */
+/* Deregistration waits for a put in progress, since the memory may be reused afterwards. */
 static void deregistration_waits_for_a_put(void **state)
 {
     na_mem_handle_t *remote;
@@ -412,7 +412,7 @@ static void deregistration_waits_for_a_put(void **state)
     check_clean();
 }
 
-/* What the process that is to die needs to know. */
+/* The parameters of the process that is killed. */
 struct victim {
     char address[128];
     uint8_t packed[512];
@@ -446,7 +446,7 @@ static int put_and_die(int from)
     return 3;
 }
 
-/* Not even while nobody has collected it. */
+/* Deregistration does not wait for the put of a killed process, also while that is a zombie. */
 static void a_put_that_dies_is_not_waited_for(void **state)
 {
     uint8_t *memory = calloc(1, BYTES);
@@ -484,7 +484,7 @@ static void a_put_that_dies_is_not_waited_for(void **state)
     assert_int_equal(teardown_clean(NULL), 0);
 }
 
-/* The table grows; what is freed is reused. */
+/* The table grows, and freed places are reused. */
 static void thousands_of_registrations_work(void **state)
 {
     enum {
@@ -519,7 +519,8 @@ static void thousands_of_registrations_work(void **state)
     check_clean();
 }
 
-/* No file of ours may grow any more: the target checks what the table does not say. */
+/* A file size limit keeps the table of registrations from growing: the target itself checks what
+ * does not fit the table. */
 static int live_without_room(void *arg)
 {
     enum {
@@ -550,7 +551,7 @@ static int live_without_room(void *arg)
         mems[i] = mem_open(&couple.owner, couple.exposed, BYTES, NA_MEM_READ_ONLY);
     sm_log_caught(text, sizeof(text));
     TEST_REQUIRE(strstr(text, "more than 512 registrations") != NULL);
-    limit.rlim_cur = limit.rlim_max; /* the ring of the answers */
+    limit.rlim_cur = limit.rlim_max; /* the ring for the answers has to grow */
     TEST_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     for (int i = 0; i < COUNT; i++) {
         na_mem_handle_t *remote = couple_pass(&couple, mems[i]);
@@ -589,7 +590,8 @@ static int clean_up_in_child(void *arg)
     return 0;
 }
 
-/* A child of a fork shares the table with its parent, and tidies up what it inherited. */
+/* A forked child shares the table with its parent. Deregistering the inherited memory in the child
+ * has no effect on the parent. */
 static void a_forked_child_withdraws_nothing(void **state)
 {
     na_mem_handle_t *mem, *remote;

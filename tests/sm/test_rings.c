@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory of rings: reserved as messages need it, and what happens when there is none. */
+/* The memory of rings: it is allocated as messages need it; and what happens when there is none. */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE
@@ -47,7 +47,7 @@ static long segment_kb(const char *address)
     return (long) status.st_blocks / 2;
 }
 
-/* One message there and one back, which is the same. */
+/* Sends a message, and checks that the peer returns the same. */
 static void echo(struct end *end, na_addr_t *peer, uint8_t seed, size_t size)
 {
     static uint8_t request[SM_TEST_MESSAGE], reply[SM_TEST_MESSAGE];
@@ -88,7 +88,7 @@ static void a_ring_takes_memory_as_it_is_used(void **state)
     pair_close(&child, &end, peer);
 }
 
-/* The memory of a ring goes to the next one, which must not take old messages for its own. */
+/* The memory of a ring is reused for the next peer, which must not receive old messages. */
 static void a_ring_is_used_again(void **state)
 {
     long once = 0;
@@ -112,11 +112,12 @@ static void a_ring_is_used_again(void **state)
         if (round == 0)
             once = segment_kb(own);
     }
-    assert_true(segment_kb(own) < LIVES * once); /* some were: a death takes a while to be seen */
+    /* some memory was reused: a death is detected with a delay */
+    assert_true(segment_kb(own) < LIVES * once);
     end_close(&end);
 }
 
-/* Without memory a message waits, as for a receiver that does not read. */
+/* Without memory a message waits, as if the receiver did not read. */
 static void messages_wait_for_memory(void **state)
 {
     struct peer_request *requests = calloc(ROUNDS, sizeof(*requests));

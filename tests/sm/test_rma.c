@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Put and get: which of the two ways is taken, cross-memory attach or copies, and what it says. */
+/* Put and get: the choice between cross-memory attach and copies, and the log messages about it. */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE
@@ -24,7 +24,7 @@
 
 #define BYTES RMA_BYTES
 
-/* Runs in a process whose system calls are filtered, or that has no capabilities. */
+/* Runs in a process whose system calls are filtered, or that lacks capabilities. */
 static int transfers_work(void *arg)
 {
     struct rma rma;
@@ -59,7 +59,7 @@ static int deny_attach(void *arg)
     return deny_attach_install() ? transfers_work(arg) : 77;
 }
 
-/* No capability here, and a peer that may not be traced: a real refusal by the kernel. */
+/* Drops CAP_SYS_PTRACE, so that the kernel refuses access to a peer that is not dumpable. */
 static int drop_ptrace(void *arg)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -92,7 +92,7 @@ static void a_refusal_of_the_system_leads_to_copies(void **state)
     check_clean();
 }
 
-/* A put that the target refused says nothing about the first put of another context. */
+/* A put that the target refuses must not affect the first put of another context. */
 static void contexts_do_not_take_each_others_refusals(void **state)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -136,7 +136,7 @@ static void contexts_do_not_take_each_others_refusals(void **state)
     check_clean();
 }
 
-/* One line for the peer, however many transfers there are. */
+/* One log line for each peer, however many transfers there are. */
 static void the_way_of_transfers_is_said_once(void **state)
 {
     static const char *const said[] = {": cross-memory attach\n", "AMALGAM_SM_RMA says so"};
@@ -176,7 +176,7 @@ static uint64_t counter(const struct end *end, const char *name)
     return 0;
 }
 
-/* Whatever the environment says. */
+/* The init string overrides the environment. */
 static void the_init_string_says_how_memory_is_copied(void **state)
 {
     static const char *const inits[] = {"na+sm://?rma=auto", "na+sm://?rma=copy"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads and processes that meet a ring at the wrong moment. */
+/* Threads and processes that use a ring at critical moments. */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE
@@ -31,7 +31,8 @@ struct worker {
     unsigned int errors;
 };
 
-/* Two busy processes that never sleep, with hundreds of silences after which the rings are idle. */
+/* Two processes poll without sleeping. They exchange messages after pauses that are long enough for
+ * the rings to become idle. */
 static void busy_processes_find_each_other_after_silence(void **state)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -61,7 +62,7 @@ static void busy_processes_find_each_other_after_silence(void **state)
     check_clean();
 }
 
-/* Stops the thread wherever it is, while the others and the receiver go on. */
+/* Interrupts the thread wherever it is, while the other threads and the receiver continue. */
 static void nap(int number)
 {
     const struct timespec time = {.tv_nsec = 200000};
@@ -97,7 +98,8 @@ static void *send_until_stopped(void *arg)
     return NULL;
 }
 
-/* The head that an interrupted thread has read is old when it goes on: no fault of the peer. */
+/* An interrupted thread continues with a stale head of the ring; that must not count as an error of
+ * the peer. */
 static void threads_that_are_interrupted_keep_the_connection(void **state)
 {
     struct sigaction action = {.sa_handler = nap, .sa_flags = SA_RESTART};

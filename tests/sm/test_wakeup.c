@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * How a sleeping context is woken. The sleeper only ever looks at its descriptor, so that a wake-up
- * which is missing is not made up for by a poll; the calls that send the wake-up are counted, and
- * can be held up, by a sendto() of ours.
- */
+/* How a sleeping context is woken. The sleeper checks only its descriptor, so that no poll makes up
+ * for a missing wake-up. The sendto() of this file counts the wake-ups, and can delay them. */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE
@@ -59,7 +56,7 @@ static void go_to_sleep(struct end *end)
 {
     bool asleep = false;
 
-    for (int i = 0; i < 1000 && !asleep; i++) { /* a byte of an earlier sleep may come late */
+    for (int i = 0; i < 1000 && !asleep; i++) { /* a wake-up for an earlier sleep may arrive late */
         asleep = NA_Poll_try_wait(end->na_class, end->context) && !is_readable(end, 0);
         if (!asleep)
             end_progress(end, 0);
@@ -89,7 +86,7 @@ struct stopped {
     int out;
 };
 
-/* Connects, says so, and is stopped between its second message and the wake-up for it. */
+/* Connects, reports that, and is stopped between its second message and the wake-up for it. */
 static int stop_between_message_and_wakeup(void *arg)
 {
     const struct stopped *stopped = arg;
@@ -109,10 +106,8 @@ static int stop_between_message_and_wakeup(void *arg)
     return 0;
 }
 
-/*
- * One sender has seen that the receiver sleeps and is stopped before it wakes it. Another one that
- * sends meanwhile must not rely on it.
- */
+/* A sender has seen that the receiver sleeps, and is stopped before it wakes the receiver. Another
+ * sender must not rely on that wake-up. */
 static void a_sender_that_is_stopped_before_its_wakeup_holds_back_nobody(void **state)
 {
     struct end sleeper, sender;
@@ -150,7 +145,7 @@ static void a_sender_that_is_stopped_before_its_wakeup_holds_back_nobody(void **
     assert_false(is_readable(&sleeper, 0));
     assert_int_equal(end_send(&sender, peer, "wake", 4, 0, false), NA_SUCCESS);
     assert_true(is_readable(&sleeper, 1000));
-    for (int i = 0; i < 2; i++) { /* both messages are there */
+    for (int i = 0; i < 2; i++) { /* both messages have arrived */
         receive_post(&sleeper, op, &event, buf);
         receive_finish(&sleeper, &event);
     }
@@ -166,7 +161,7 @@ static void a_sender_that_is_stopped_before_its_wakeup_holds_back_nobody(void **
     check_clean();
 }
 
-/* Many messages to a sleeper cost one call, to one that is awake none; each sleep costs one. */
+/* Many messages to a sleeper cost one wake-up, those to a receiver that is awake none. */
 static void one_sleep_costs_one_wakeup(void **state)
 {
     struct event events[8] = {0};
@@ -205,7 +200,8 @@ static void one_sleep_costs_one_wakeup(void **state)
     check_clean();
 }
 
-/* What would not be slept on is not announced, so that nobody spends a call on it. */
+/* When there are messages, a sleep is refused and not announced, so that no sender sends a wake-up
+ * for it. */
 static void a_sleep_that_will_not_be_is_not_announced(void **state)
 {
     struct event events[2] = {0};
@@ -240,7 +236,7 @@ static void a_sleep_that_will_not_be_is_not_announced(void **state)
     check_clean();
 }
 
-/* The ring of a silent sender is not polled any more; its next message wakes all the same. */
+/* The ring of a silent sender is not polled any more; its next message still wakes the receiver. */
 static void a_sender_of_an_idle_ring_wakes(void **state)
 {
     struct event event = {0};
@@ -271,7 +267,8 @@ static void a_sender_of_an_idle_ring_wakes(void **state)
     check_clean();
 }
 
-/* A sender whose message waits for space sleeps, and is woken when the receiver has read. */
+/* A sender whose message waits for space in the ring sleeps, and is woken when the receiver has
+ * read. */
 static void a_sender_that_waits_for_space_is_woken(void **state)
 {
     static struct event sent[400], got;
@@ -318,7 +315,7 @@ static void a_sender_that_waits_for_space_is_woken(void **state)
     check_clean();
 }
 
-/* Operations that one thread starts wake another one that sleeps: a receive that fails at once when
+/* An operation that one thread starts wakes another thread: a receive that fails at once because
  * its peer is dead, a transfer, a message that waits. */
 static void what_another_thread_starts_wakes_the_sleeper(void **state)
 {
@@ -342,7 +339,7 @@ static void what_another_thread_starts_wakes_the_sleeper(void **state)
         assert_true(event_wait(&rma.end, &event, TEST_WAIT_MS));
         assert_int_equal(event.ret, NA_SUCCESS);
 
-        /* The peer's death is noticed by the timer that the posted receive has started. */
+        /* The posted receive starts the timer that detects the death of the peer. */
         go_to_sleep(&rma.end);
         event.done = 0;
         assert_int_equal(NA_Msg_recv_expected(rma.end.na_class, rma.end.context, event_callback,
@@ -358,12 +355,12 @@ static void what_another_thread_starts_wakes_the_sleeper(void **state)
         rma_close(&rma, false);
         assert_int_equal(unsetenv("AMALGAM_SM_RMA"), 0);
     }
-    end_open(&end, "na+sm", NULL); /* removes what the killed left */
+    end_open(&end, "na+sm", NULL); /* opening an endpoint removes what the killed process left */
     end_close(&end);
     check_clean();
 }
 
-/* Two threads that move 3 MB through the rings, sleeping whenever they may. */
+/* Two threads move 3 MB through the rings, and sleep whenever possible. */
 static void copied_transfers_cost_few_wakeups(void **state)
 {
     struct event event = {0};
@@ -407,7 +404,8 @@ static int deny_membarrier(void)
                : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-/* Refused before the endpoint opens, senders fence; refused later, it does not sleep any more. */
+/* If membarrier() is refused before the endpoint opens, senders use fences. If it is refused later,
+ * the endpoint does not sleep any more. */
 static int live_without_membarrier(void *arg)
 {
     bool later = *(const bool *) arg;
@@ -422,7 +420,7 @@ static int live_without_membarrier(void *arg)
     if (!later)
         end_open(&end, "na+sm", NULL);
     TEST_REQUIRE(NA_Poll_try_wait(end.na_class, end.context) == !later);
-    child_start(&child, "na+sm", "idle"); /* it may use it as little as we */
+    child_start(&child, "na+sm", "idle"); /* the filter applies to the child, too */
     TEST_REQUIRE(NA_Addr_lookup(end.na_class, child.address, &peer) == NA_SUCCESS);
     for (int i = 0; i < 300; i++) {
         size_t size = sizeof(reply);

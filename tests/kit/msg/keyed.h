@@ -54,7 +54,7 @@ void hand_over(struct na_plugin_class *node, struct na_plugin_context *context,
 void post(struct na_plugin_context *context, struct sim_op *receive, char buf[8]);
 /* Checks that the session passes a message. */
 void check_alive(const struct way *way);
-/* The HELLO that a makes for b, with another share: whoever saw it can make one. */
+/* Makes a copy of a HELLO with another share, as anybody who saw the HELLO can. */
 void forge(const struct frame *hello, struct frame *forged);
 
 #endif
