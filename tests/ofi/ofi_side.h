@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An endpoint of the plugin without the core above it. */
+/* An endpoint of the plugin, driven without the core. */
 #ifndef OFI_SIDE_H
 #define OFI_SIDE_H
 
@@ -17,7 +17,7 @@ struct side {
     struct na_plugin_context *context;
 };
 
-/* The status of the last operation that completed; a test sets -1 before it starts one. */
+/* The status of the operation that completed last; a test sets it to -1 before it starts one. */
 static int32_t side_status = -1;
 
 static inline void side_completed(void *op, int32_t status)
@@ -26,7 +26,7 @@ static inline void side_completed(void *op, int32_t status)
     side_status = status;
 }
 
-/* Has completions of the plugin's operations end in side_status. */
+/* Makes the host record the status of each completion in side_status. */
 static inline void side_host_use(struct na_host *host)
 {
     *host = plugin_host;
@@ -34,7 +34,8 @@ static inline void side_host_use(struct na_host *host)
     kit_host = host;
 }
 
-/* Polls `from`, and `polls` if it is not NULL, for at most wait_ns until an operation completes. */
+/* Polls `from`, and also `polls` unless it is NULL, until an operation completes, for at most
+ * wait_ns. */
 static inline int32_t side_await(struct side *from, struct side *polls, uint64_t wait_ns)
 {
     const uint64_t end = kit_host->clock_ns() + wait_ns;
@@ -48,7 +49,7 @@ static inline int32_t side_await(struct side *from, struct side *polls, uint64_t
     return side_status;
 }
 
-/* At an address of the provider's choice when `address` is NULL. */
+/* Opens at `address`, or if that is NULL at an address that the provider chooses. */
 static inline void side_open_at(struct side *side, const char *protocol, const char *address,
                                 bool is_target)
 {

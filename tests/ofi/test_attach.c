@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts and gets within a node: the target does what a registered handle allows, no more. */
+/* Puts and gets by cross-memory attach: an origin gets only the access that a registered handle
+ * gives. */
 
 #include "ofi.h"
 
@@ -14,9 +15,9 @@
 #include <cmocka.h>
 
 #define BYTES (16u << 20)
-#define STEP  (4u << 20) /* moved in one poll */
+#define STEP  (4u << 20) /* bytes moved in one poll */
 
-/* An endpoint that reaches the memory of another one, which is of this process as well. */
+/* An endpoint that accesses the memory of another one; both are in this process. */
 struct opened {
     struct na_plugin_class *na_class, *target_class;
     struct na_plugin_context *context, *target_context;
@@ -109,7 +110,7 @@ static void polls(struct opened *opened, int times)
     }
 }
 
-/* Starts a transfer from the exposed memory. */
+/* Starts a put or get with the exposed memory. */
 static void start(struct opened *opened, bool put, uint64_t length)
 {
     completed = 0;
@@ -127,7 +128,7 @@ static int32_t transfer(struct opened *opened, bool put, uint64_t length)
     return last_status;
 }
 
-/* Until some bytes are there, but not all. */
+/* Starts a get, and polls until some bytes have arrived, but not all. */
 static void start_partly(struct opened *opened)
 {
     start(opened, false, BYTES);
@@ -136,7 +137,7 @@ static void start_partly(struct opened *opened)
     assert_int_equal(completed, 0);
 }
 
-/* How many of the origin's bytes are the target's. */
+/* Returns how many bytes of the target have arrived at the origin. */
 static uint64_t arrived(const struct opened *opened)
 {
     uint64_t count = 0;
@@ -157,7 +158,8 @@ static void what_the_handle_allows_is_done(void **state)
     assert_int_equal(transfer(opened, false, BYTES), NA_PLUGIN_SUCCESS);
     assert_int_equal(arrived(opened), BYTES);
     memset(opened->origin, 0x22, BYTES);
-    assert_int_equal(transfer(opened, true, 1000), NA_PLUGIN_PERMISSION); /* not for writing */
+    /* the memory is read-only */
+    assert_int_equal(transfer(opened, true, 1000), NA_PLUGIN_PERMISSION);
     assert_int_equal(opened->target[0], 0x11);
 }
 
@@ -169,18 +171,19 @@ static void a_forged_handle_is_an_error(void **state)
     opened->remote->region.id ^= 1;
     assert_int_equal(transfer(opened, false, 1000), NA_PLUGIN_PERMISSION);
     opened->remote->region.id = id;
-    for (int bit = 0; bit < 128; bit++) { /* also one with a part of it wrong */
+    for (int bit = 0; bit < 128; bit++) { /* a key with one wrong bit */
         opened->remote->region.key.word[bit / 64] ^= UINT64_C(1) << bit % 64;
         assert_int_equal(transfer(opened, false, 1000), NA_PLUGIN_PERMISSION);
         opened->remote->region.key.word[bit / 64] ^= UINT64_C(1) << bit % 64;
     }
-    opened->exposed->region.length = 999; /* the origin believes in more */
+    opened->exposed->region.length = 999; /* the origin assumes a larger region */
     assert_int_equal(transfer(opened, false, 1000), NA_PLUGIN_OVERFLOW);
     opened->exposed->region.length = BYTES;
     assert_int_equal(arrived(opened), 0);
 }
 
-/* Between two pieces; what came before that stays. */
+/* The memory is deregistered between two pieces: no further piece is read, the earlier ones
+ * stay. */
 static void deregistered_memory_is_out_of_reach_at_once(void **state)
 {
     struct opened *opened = *state;
@@ -207,7 +210,7 @@ static void a_cancel_ends_it_between_two_pieces(void **state)
     assert_int_equal(transfer(opened, false, BYTES), NA_PLUGIN_SUCCESS);
 }
 
-/* As after the target's refusal. */
+/* When attaching was refused, transfers go inline in control records. */
 static void who_may_not_attach_sends_records(void **state)
 {
     struct opened *opened = *state;
@@ -223,7 +226,7 @@ static void who_may_not_attach_sends_records(void **state)
     assert_int_equal(arrived(opened), 1 << 20);
 }
 
-/* Only one of the two could open the file of the other one. */
+/* An endpoint of another user is refused: the two could not open each other's files. */
 static void endpoints_of_other_users_are_refused(void **state)
 {
     struct opened *opened = *state;
@@ -232,7 +235,7 @@ static void endpoints_of_other_users_are_refused(void **state)
     int fd;
 
     if (geteuid() != 0)
-        skip(); /* no file can be given away */
+        skip(); /* only root can change the owner of a file */
     (void) snprintf(name, sizeof(name), "amalgam-test-owner-%d", (int) getpid());
     fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
     assert_true(fd >= 0);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A peer that listens and accepts nobody, as one does that is out of descriptors: it is waited for,
- * but not for ever, and reached when it accepts again. One that accepts and closes at once, as a
- * proxy does whose target is gone: it is tried again, and not as fast as a processor can.
+ * Two peers that cannot be reached for a while. One listens without accepting, like a process that
+ * is out of descriptors: messages wait for a limited time, and arrive when it accepts again. The
+ * other one accepts and closes at once, like a proxy whose target is gone: the connection is
+ * retried, but not in a busy loop.
  */
 
 #include "ofi_side.h"
@@ -16,13 +17,13 @@
 
 #include <cmocka.h>
 
-/* In the first 20 ms there may be some hundred connections, then 480 and 100 follow. */
+/* There may be some hundred attempts in the first 20 ms; 480 and 100 follow. */
 #define CLOSING_NS  UINT64_C(1500000000)
 #define CLOSING_MAX 1500
 #define CONNECT_NS  UINT64_C(300000000)
 #define WAIT_NS     UINT64_C(10000000000)
 
-/* What a message ends with; the other side polls, or does not. */
+/* Sends a message and returns its status. `polls`, the peer, is polled unless it is NULL. */
 static int32_t message(struct side *from, struct na_plugin_addr *to, struct side *polls)
 {
     void *op = plugin_host_alloc(kit_msg_op_size(), kit_msg_op_align());
@@ -54,7 +55,7 @@ static void who_accepts_nobody_is_given_up(void **state)
     side_close(&target);
 }
 
-/* As one whose process is gone, with a reset. Returns how many there were. */
+/* Closes connections with a reset, as when their process is gone. Returns how many there were. */
 static unsigned int accept_and_close(int fd)
 {
     const struct linger at_once = {.l_onoff = 1};

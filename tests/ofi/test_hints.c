@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What libfabric is asked for, for each protocol, also those whose hardware is not here. */
+/* The hints that libfabric gets for each protocol, including those whose hardware is missing
+ * here. */
 
 #include "ofi.h"
 
@@ -28,7 +29,7 @@ static struct fi_info *create(const char *name, const struct na_plugin_init *ini
     return hints;
 }
 
-/* Over TCP, without a layer above it. */
+/* The provider for TCP without ofi_rxm. */
 static const char *tcp_provider(void)
 {
     return FI_VERSION_LT(fi_version(), FI_VERSION(1, 18)) ? "net" : "tcp";
@@ -38,7 +39,7 @@ static void every_protocol_asks_for_its_provider(void **state)
 {
     static const struct {
         const char *name;
-        const char *provider; /* NULL: as libfabric's version calls it */
+        const char *provider; /* NULL: depends on libfabric's version */
         uint32_t format;
         enum ofi_naming naming;
     } expected[] = {
@@ -225,7 +226,8 @@ static void authorization_keys_have_the_form_of_their_provider(void **state)
     assert_int_equal(set_key("tcp", "anything", NULL, 0), NA_PLUGIN_SUCCESS);
 }
 
-/* What libfabric is told by its environment, and what it was told by the user. */
+/* The plugin sets variables of libfabric in the environment, but not those that the user has
+ * set. */
 static void settings_of_the_user_stay(void **state)
 {
     const struct na_plugin *plugin = NULL;
@@ -239,7 +241,7 @@ static void settings_of_the_user_stay(void **state)
     assert_non_null(getenv("FI_OFI_RXM_MSG_RX_SIZE"));
 }
 
-/* Over sockets not more at a time than its buffers take. */
+/* Over sockets, injected frames are limited to what its buffers hold. */
 static void injected_frames_are_fenced_where_they_pile_up(void **state)
 {
     struct ofi_protocol protocol;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory handles: what a peer sends instead of one is refused, and keys cannot be guessed. */
+/* Memory handles: forged ones are refused, and keys cannot be guessed. */
 
 #include "ofi.h"
 
@@ -141,7 +141,8 @@ static void keys_are_unique_and_do_not_count(void **state)
         ofi_mem_destroy(na_class, mems[i]);
 }
 
-/* A registered one, one that is not, and one of a peer. */
+/* When the class closes, it frees a registered handle, one that is not registered, and one of a
+ * peer. */
 static void forgotten_handles_go_with_the_class(void **state)
 {
     struct na_host host = plugin_host;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is asked for is what is used; what cannot be had is an error that says what there is. */
+/* A requested domain, address or subnet is used; if it is missing, the error lists what there
+ * is. */
 
 #include "ofi.h"
 
@@ -32,7 +33,7 @@ static int32_t count_offer(void *arg, const struct na_plugin_offer *offer)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Opens and closes; the log is what was said meanwhile. */
+/* Opens and closes a class; captures the log meanwhile. */
 static int32_t open_class(const char *protocol, const char *address, const char *subnet)
 {
     struct na_plugin_init init = {
@@ -147,7 +148,7 @@ static void every_way_to_say_where_is_understood(void **state)
     assert_int_equal(open_class("shm", "amalgam-test-name", NULL), NA_PLUGIN_SUCCESS);
 }
 
-/* No endpoint has the name of another one, and none can be guessed. */
+/* The names of shared-memory endpoints are unique and cannot be guessed. */
 static void names_of_shared_memory_are_drawn(void **state)
 {
     struct na_plugin_init init = {
@@ -179,7 +180,7 @@ static void ipv6_is_taken_where_the_machine_has_it(void **state)
     assert_int_equal(open_class("tcp", "[::1]:0", NULL), NA_PLUGIN_SUCCESS);
 }
 
-/* An address of another domain than the one that is asked for is a contradiction. */
+/* An address that belongs to another domain than the requested one is refused. */
 static void a_domain_has_the_address_or_is_refused(void **state)
 {
     static const char *const names[] = {"tcp", "sockets"};

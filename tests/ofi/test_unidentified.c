@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Unidentified connections over TCP: those that begin a message and end cost nothing, those that
- * end early leave no descriptor behind, whatever errno was, and those that say nothing are closed,
- * the oldest first when they are many.
+ * Unidentified connections over TCP. Those that begin a message and end cost nothing. Those that
+ * end early leave no descriptor behind, whatever value errno had. Silent ones are closed, the
+ * oldest first when there are many.
  */
 
 #include "ofi_side.h"
@@ -35,24 +35,24 @@
 #define POLLS    64
 #define SILENT   100
 #define SPARE    30
-#define HIGHEST  4096 /* descriptor of a test */
+#define HIGHEST  4096 /* the highest descriptor number of the test */
 
-/* The request for a connection, as libfabric's tcp provider writes it. */
+/* A connection request as libfabric's tcp provider sends it. */
 struct request {
     uint8_t version, type;
-    uint16_t size; /* of what follows, network byte order */
+    uint16_t size; /* size of what follows, in network byte order */
     uint32_t number;
     uint64_t connection, message, is_same_order;
 };
 
-/* What stands behind it. */
+/* The data that follow the request. */
 struct request_end {
     uint8_t version, padding;
-    uint16_t port; /* network byte order */
+    uint16_t port; /* in network byte order */
     uint32_t id;
 };
 
-/* A message of 200 bytes, of which 8 follow. */
+/* The first 8 bytes of a message of 200 bytes. */
 struct beginning {
     uint8_t header[8];
     uint64_t size;
@@ -86,7 +86,7 @@ static void side_open(struct side *side, bool is_target)
     side_open_as(side, "tcp", is_target);
 }
 
-/* Returns the target's address, as the origin has it. */
+/* Opens both sides. Returns the target's address at the origin. */
 static struct na_plugin_addr *pair_open(struct side *origin, struct side *target)
 {
     struct na_plugin_addr *addr;
@@ -105,7 +105,7 @@ static void pair_close(struct side *origin, struct side *target, struct na_plugi
     side_close(target);
 }
 
-/* As a program that waits does it. */
+/* Polls like a program that waits. */
 static void side_poll(struct side *side)
 {
     uint32_t count = 0;
@@ -114,7 +114,7 @@ static void side_poll(struct side *side)
     (void) kit_msg_poll_try_wait(side->context);
 }
 
-/* Sends messages, each when the one before has ended, until one arrives. */
+/* Sends messages one after the other until one arrives. */
 static bool message_arrives(struct side *from, struct na_plugin_addr *to, struct side *target)
 {
     uint64_t end = kit_host->clock_ns() + WAIT_NS, again = 0;
@@ -165,7 +165,7 @@ static int stranger_connect(const struct side *target)
     return fd;
 }
 
-/* Connects, asks for a connection, begins a message. */
+/* Opens a connection, sends a connection request, and begins a message. */
 static int stranger_begin(const struct side *target, unsigned int number)
 {
     const struct request_end end = {.port = htons((uint16_t) (1024 + number)), .id = number};
@@ -181,7 +181,7 @@ static int stranger_begin(const struct side *target, unsigned int number)
     return fd;
 }
 
-/* With a reset. */
+/* Closes the connection with a reset. */
 static void stranger_leave(int fd)
 {
     const struct linger linger = {.l_onoff = 1};
@@ -190,7 +190,8 @@ static void stranger_leave(int fd)
     (void) close(fd);
 }
 
-/* Wait for the answer to each, and some polls for the message, then leave. */
+/* Opens connections, waits for the answer to each and polls some times for the message, then closes
+ * them. */
 static void strangers_come_and_go(struct side *target, unsigned int number)
 {
     uint64_t end = kit_host->clock_ns() + WAIT_NS;
@@ -217,7 +218,7 @@ static int descriptors(void)
     return count;
 }
 
-/* Connections of this process to that port that are open. */
+/* Counts the open connections of this process to that address. */
 static int connections_to(const struct sockaddr_in *address)
 {
     int count = 0;
@@ -235,7 +236,8 @@ static int connections_to(const struct sockaddr_in *address)
     return count;
 }
 
-/* Two classes of the process talk to one target, which one of them counts as silent. */
+/* Two classes of this process are connected to one target, and one of them aborts its connection as
+ * silent. The connection of the other class stays. */
 static void the_connections_of_another_class_stay(void **state)
 {
     struct side origin, other, target;
@@ -285,7 +287,7 @@ static void unfinished_messages_cost_nothing(void **state)
     pair_close(&origin, &target, addr);
 }
 
-/* Each poll comes with the EAGAIN of something else. */
+/* At each poll, errno is still EAGAIN from another call. */
 static void early_ends_leave_no_descriptors(void **state)
 {
     uint64_t end = kit_host->clock_ns() + WAIT_NS;
@@ -334,7 +336,8 @@ static void silent_connections_are_closed(void **state)
     side_close(&target);
 }
 
-/* They are another process's, so that they take no descriptors of ours but the target's. */
+/* The silent connections belong to another process, so that only the target's ends use descriptors
+ * of this one. */
 static pid_t silent_strangers_start(const struct side *target)
 {
     struct sockaddr_in address;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The address vector. A peer that nobody is at any more is told from one that is slow. */
+/* The address vector, and the detection of peers that do not exist any more, as opposed to slow
+ * ones. */
 
 #include "strict.h"
 
@@ -11,10 +12,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* So long nothing has to be heard of a peer before it is asked for. */
+/* A peer that sent nothing for this time is checked. */
 #define STRICT_SILENT_NS UINT64_C(300000000)
 
-/* So long the answer of this machine may take. One that does not come is no refusal. */
+/* How long a connection attempt on this machine may take. Without an answer the peer counts as
+ * there. */
 #define STRICT_REFUSAL_MS 20
 
 static const uint8_t strict_mark[2] = {0x5a, 0xa5};
@@ -62,7 +64,7 @@ int strict_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_a
     return 0;
 }
 
-/* `socket`: a struct sockaddr_in. */
+/* `socket` is a struct sockaddr_in. */
 void strict_name_fill(uint8_t *name, const void *socket)
 {
     const struct sockaddr_in *address = socket;
@@ -72,7 +74,7 @@ void strict_name_fill(uint8_t *name, const void *socket)
     memcpy(name + 6, strict_mark, sizeof(strict_mark));
 }
 
-/* Of a user's operation. */
+/* Returns the peer of a user's operation; an invalid address ends the process. */
 struct strict_peer *strict_peer(struct strict_av *av, fi_addr_t address, const char *function)
 {
     if (address >= av->count || av->peers[address] == NULL || !av->peers[address]->is_user ||
@@ -82,7 +84,8 @@ struct strict_peer *strict_peer(struct strict_av *av, fi_addr_t address, const c
     return av->peers[address];
 }
 
-/* For an answer to an endpoint that nobody here has inserted; NULL when it has no name of ours. */
+/* Returns the peer for an answer to an endpoint that the user may not have inserted; NULL for an
+ * invalid name. */
 struct strict_peer *strict_peer_named(struct strict_av *av, const uint8_t *name)
 {
     size_t place;
@@ -94,7 +97,8 @@ struct strict_peer *strict_peer_named(struct strict_av *av, const uint8_t *name)
     return strict_peer_add(av, name, &place);
 }
 
-/* The layer below tries for ever to connect to where nobody listens; a device reports an error. */
+/* Checks that something listens at the peer's address. A device reports an error otherwise, whereas
+ * the layer below retries for ever. */
 bool strict_peer_is_there(struct strict_peer *peer, uint64_t now)
 {
     struct sockaddr_in address;
@@ -104,7 +108,8 @@ bool strict_peer_is_there(struct strict_peer *peer, uint64_t now)
     if (now - peer->heard < STRICT_SILENT_NS)
         return true;
     peer->heard = now;
-    (void) strict_name_take(peer->name, &address); /* as when it was added */
+    /* cannot fail, for the name was checked when the peer was added */
+    (void) strict_name_take(peer->name, &address);
     fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return true;
@@ -114,7 +119,7 @@ bool strict_peer_is_there(struct strict_peer *peer, uint64_t now)
     return !is_refused;
 }
 
-/* A socket that does not block has the refusal only after connect() has returned. */
+/* A non-blocking socket gets the refusal only after connect() has returned. */
 static int strict_connect_error(int fd, int error)
 {
     struct pollfd waited = {.fd = fd, .events = POLLOUT};
@@ -125,14 +130,14 @@ static int strict_connect_error(int fd, int error)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
-/* An operation with it has ended. */
+/* Called when an operation with the peer has ended. */
 void strict_peer_release(struct strict_av *av, struct strict_peer *peer)
 {
     peer->uses--;
     strict_peer_forget(av, peer);
 }
 
-/* A removed one goes when what was sent to it before has left. */
+/* Frees a removed peer when all operations with it have ended. */
 static void strict_peer_forget(struct strict_av *av, struct strict_peer *peer)
 {
     if (!peer->is_removed || peer->uses != 0)
@@ -208,7 +213,7 @@ static int strict_av_close(struct fid *fid)
     return 0;
 }
 
-/* NULL when it is no name of an endpoint. */
+/* Returns NULL when the name is not that of an endpoint. */
 static struct strict_peer *strict_peer_add(struct strict_av *av, const uint8_t *name,
                                            size_t *place_p)
 {

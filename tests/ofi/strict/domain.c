@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The domain, the one thread in it, and the contexts that operations lend it. */
+/* The domain, the check that one thread at a time uses it, and the contexts of operations. */
 
 #include "strict.h"
 
@@ -50,7 +50,7 @@ int strict_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_
     return 0;
 }
 
-/* FI_THREAD_DOMAIN: one thread at a time has something of the domain in its hands. */
+/* FI_THREAD_DOMAIN: only one thread at a time may be in a call with an object of the domain. */
 void strict_enter(struct strict_domain *domain, const char *function)
 {
     if (atomic_exchange(&domain->is_used, true))
@@ -62,7 +62,8 @@ void strict_leave(struct strict_domain *domain)
     atomic_store(&domain->is_used, false);
 }
 
-/* FI_CONTEXT2: the provider writes into all of it, and finds it again as it was. */
+/* FI_CONTEXT2: the provider writes to the whole context, and checks at the end that it is
+ * unchanged. */
 void strict_claim(struct strict_domain *domain, void *context, const char *function)
 {
     struct strict_claim *claim;
@@ -85,7 +86,8 @@ void strict_claim(struct strict_domain *domain, void *context, const char *funct
     domain->claims = claim;
 }
 
-/* The completion is read, or the endpoint is closed and the context is not ours to read. */
+/* The completion was read; or, with `is_read` false, the endpoint was closed, and the context may
+ * have been freed. */
 void strict_release(struct strict_domain *domain, void *context, bool is_read)
 {
     struct strict_claim **link = &domain->claims;

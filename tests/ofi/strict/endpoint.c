@@ -58,7 +58,8 @@ int strict_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep *
     return 0;
 }
 
-/* Whether another one may begin: 0, or -FI_EAGAIN when the queue is full, and now and then. */
+/* Whether another operation may begin: 0, or -FI_EAGAIN when the queue is full, and sometimes at
+ * random. */
 ssize_t strict_ep_begin(struct strict_ep *ep, fi_addr_t address, struct strict_peer **peer_p,
                         const char *function)
 {
@@ -127,7 +128,8 @@ static int strict_ep_getname(struct fid *fid, void *name, size_t *size)
     return ep->is_enabled ? 0 : -FI_EOPBADSTATE;
 }
 
-/* What is in progress has no completion. FI_MR_ENDPOINT: fi_mr(3) has registrations go before. */
+/* Operations in progress get no completion. FI_MR_ENDPOINT: registrations have to be closed before
+ * the endpoint (fi_mr(3)). */
 static int strict_ep_close(struct fid *fid)
 {
     struct strict_ep *ep = (struct strict_ep *) (void *) fid;
@@ -155,7 +157,7 @@ static int strict_ep_close(struct fid *fid)
     return 0;
 }
 
-/* The layer below has some of them, and may say so later. */
+/* The layer below may still complete some of the operations later. */
 static void strict_ep_discard(struct strict_ep *ep)
 {
     struct strict_op *op;

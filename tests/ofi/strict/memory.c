@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registrations, in each mode that a profile asks for. */
+/* Memory registration in each mode that a profile requires. */
 
 #include "strict.h"
 
@@ -37,7 +37,8 @@ struct fi_ops_mr strict_mr_ops = {
     .regattr = strict_mr_regattr,
 };
 
-/* FI_MR_LOCAL: the buffer lies in a registration that is open, bound, and for that purpose. */
+/* FI_MR_LOCAL: the buffer has to be in a registration that is open, bound, and allows this
+ * access. */
 void strict_local_check(struct strict_ep *ep, const void *buffer, size_t size, void *descriptor,
                         uint64_t access, const char *function)
 {
@@ -62,14 +63,14 @@ void strict_local_check(struct strict_ep *ep, const void *buffer, size_t size, v
                    buffer);
 }
 
-/* Whether what arrives may be put there still. */
+/* Whether the registration of a receive's buffer is still open, so that the data may be stored. */
 bool strict_local_is_open(struct strict_ep *ep, void *descriptor)
 {
     return (ep->domain->profile->mr_mode & FI_MR_LOCAL) == 0 ||
            strict_mr_described(ep->domain, descriptor) != NULL;
 }
 
-/* What a peer may read or write; 0 or the error that it gets. */
+/* Finds memory that a peer may read or write. Returns 0, or the error for the peer. */
 int strict_remote_find(struct strict_ep *ep, uint64_t key, uint64_t address, size_t size,
                        uint64_t access, uint8_t **memory_p)
 {
@@ -146,7 +147,7 @@ static int strict_mr_check(struct strict_domain *domain, const struct fi_mr_attr
     return 0;
 }
 
-/* verbs pins for writing what is to be written from, too. */
+/* Like verbs, profiles with `is_source_pinned` also pin the sources of writes for writing. */
 static bool strict_is_written(const struct strict_profile *profile, uint64_t access)
 {
     const uint64_t written = FI_RECV | FI_READ | FI_REMOTE_WRITE;
@@ -154,7 +155,7 @@ static bool strict_is_written(const struct strict_profile *profile, uint64_t acc
     return (access & (profile->is_source_pinned ? written | FI_WRITE : written)) != 0;
 }
 
-/* As a device pins it: for writing where something is to be written. Linux tells from 5.14 on. */
+/* Pins the memory like a device, for writing where needed. Linux reports failures from 5.14 on. */
 static bool strict_is_mapped(const uint8_t *base, size_t size, bool is_written)
 {
     const uintptr_t page = (uintptr_t) sysconf(_SC_PAGESIZE);
@@ -167,7 +168,7 @@ static bool strict_is_mapped(const uint8_t *base, size_t size, bool is_written)
            (errno == EINVAL && !strict_system_tells());
 }
 
-/* An older system has the same error for all memory as a later one for what cannot be written. */
+/* Before Linux 5.14, madvise() has the same error for all memory as later for read-only memory. */
 static bool strict_system_tells(void)
 {
     static _Alignas(65536) uint8_t memory[65536];
@@ -213,7 +214,8 @@ static int strict_mr_control(struct fid *fid, int command, void *argument)
     return ret;
 }
 
-/* The key of the user, or with FI_MR_PROV_KEY one of ours, whatever the user asked for. */
+/* Assigns the key of the user, or with FI_MR_PROV_KEY one of the provider, whatever the user asked
+ * for. */
 static void strict_mr_enable(struct strict_mr *mr, uint64_t key)
 {
     const uint64_t descriptor = (uint64_t) (uintptr_t) mr->fid.mem_desc;
@@ -240,7 +242,7 @@ static int strict_mr_close(struct fid *fid)
     return 0;
 }
 
-/* NULL when it is none, or of a registration that was closed. */
+/* Returns NULL when the descriptor is invalid, or its registration was closed. */
 static struct strict_mr *strict_mr_described(struct strict_domain *domain, void *descriptor)
 {
     const uint64_t value = (uint64_t) (uintptr_t) descriptor;

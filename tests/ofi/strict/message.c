@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sends and receives. The layer below has copies: a buffer is touched once it was checked. */
+/* Sends and receives. The layer below gets copies: the user's buffer is accessed only after a
+ * check. */
 
 #include "strict.h"
 
@@ -33,7 +34,7 @@ struct fi_ops_msg strict_msg_ops = {
     .inject = strict_inject,
 };
 
-/* With memory for a copy. */
+/* Allocates an operation with room for a copy of the data. */
 struct strict_op *strict_op_new(struct strict_ep *ep, enum strict_kind kind, size_t size)
 {
     struct strict_op *op = strict_alloc(sizeof(*op) + size);
@@ -51,7 +52,8 @@ void strict_op_free(struct strict_op *op)
     free(op);
 }
 
-/* Its endpoint is closed: the layer below may say something of it until the domain is. */
+/* Called when the endpoint was closed: the layer below may still report the operation until the
+ * domain is closed. */
 void strict_op_leave(struct strict_op *op)
 {
     struct strict_domain *domain = op->ep->domain;
@@ -63,7 +65,7 @@ void strict_op_leave(struct strict_op *op)
     strict_op_link(op, &domain->left);
 }
 
-/* Behind what goes to the same peer. */
+/* Queues a send behind earlier ones to the same peer. */
 void strict_op_send(struct strict_op *op)
 {
     struct strict_peer *peer = op->peer;
@@ -79,7 +81,7 @@ void strict_op_send(struct strict_op *op)
     strict_peer_flush(peer);
 }
 
-/* The layer below is done with it. */
+/* Called when the layer below has completed the operation. */
 void strict_op_done(struct strict_op *op, size_t size, int error)
 {
     struct strict_ep *ep = op->ep;
@@ -105,7 +107,8 @@ void strict_op_done(struct strict_op *op, size_t size, int error)
         strict_peer_release(ep->av, peer);
 }
 
-/* What waits for the layer below, and for peers that do not exist any more. */
+/* Passes queued operations to the layer below, and fails those with peers that do not exist any
+ * more. */
 void strict_ep_flush(struct strict_ep *ep)
 {
     const uint64_t now = strict_now();
@@ -161,7 +164,7 @@ static ssize_t strict_inject(struct fid_ep *fid, const void *buffer, size_t size
     return ret;
 }
 
-/* A send or inject with its bytes, when one more may begin. */
+/* Begins a send or inject with a copy of its data, if another operation may begin. */
 static ssize_t strict_copy(struct strict_ep *ep, enum strict_kind kind, const void *buffer,
                            size_t size, fi_addr_t address, struct strict_op **op_p)
 {
@@ -240,7 +243,7 @@ static void strict_op_complete(struct strict_op *op, size_t size, int error)
         strict_cq_add(op->ep->cq, &event);
 }
 
-/* A device may have read the buffer at any time until now. */
+/* A device may read the buffer until the completion, so its registration must still be open. */
 static void strict_op_sent(const struct strict_op *op)
 {
     if (!strict_local_is_open(op->ep, op->descriptor))
@@ -249,7 +252,7 @@ static void strict_op_sent(const struct strict_op *op)
         strict_die("fi_send: the buffer of %zu bytes was changed before its completion", op->size);
 }
 
-/* Not into memory whose registration was closed since. */
+/* Stores received data, unless the registration of the buffer was closed meanwhile. */
 static int strict_op_receive(struct strict_op *op, size_t size)
 {
     if (!strict_local_is_open(op->ep, op->descriptor))
@@ -273,7 +276,7 @@ static void strict_peer_flush(struct strict_peer *peer)
     }
 }
 
-/* What was first in the queue, taken out of it. */
+/* Takes the first operation out of the queue of the peer. */
 static struct strict_op *strict_peer_next(struct strict_peer *peer)
 {
     struct strict_op *op = peer->first;
@@ -291,7 +294,7 @@ static ssize_t strict_op_pass(struct strict_op *op)
     return fi_send(op->ep->below, op->data, op->size, NULL, op->peer->below, op);
 }
 
-/* All that waits for it. */
+/* Fails all queued operations with the peer. */
 static void strict_peer_fail(struct strict_ep *ep, struct strict_peer *peer)
 {
     while (peer->first != NULL)

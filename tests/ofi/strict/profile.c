@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What each provider asks, from its manual page (fi_cxi.7, fi_opx.7, fi_gni.7, fi_efa.7). Numbers
- * that no page has are small ones, so that what they limit is reached.
- */
+/* The requirements of each provider, from its manual page (fi_cxi.7, fi_opx.7, fi_gni.7, fi_efa.7).
+ * Limits that no page states are small, so that tests reach them. */
 
 #include "strict.h"
 
@@ -16,7 +14,7 @@
 #include <unistd.h>
 
 static const struct strict_profile strict_profiles[] = {
-    /* Keys of the provider where the user knows such; regions belong to an endpoint. */
+    /* The provider may choose the keys; regions are bound to an endpoint. */
     {.name = "cxi",
      .provider = "cxi",
      .device = "cxi0",
@@ -30,7 +28,7 @@ static const struct strict_profile strict_profiles[] = {
      .refused = FI_EKEYREJECTED,
      .has_fd = true,
      .is_deferred = true},
-    /* Keys of the user, offsets, and a context for each operation. */
+    /* The user chooses the keys; offsets instead of addresses; a context for each operation. */
     {.name = "opx",
      .provider = "opx",
      .device = "opx0",
@@ -42,7 +40,7 @@ static const struct strict_profile strict_profiles[] = {
      .regions = 4096,
      .full = FI_ENOMEM,
      .refused = FI_EACCES},
-    /* The registration of old, and nothing to wait on but sets. */
+    /* The old mode of registration (FI_MR_BASIC), and only wait sets to wait on. */
     {.name = "gni",
      .provider = "gni",
      .device = "ipogif0",
@@ -55,7 +53,7 @@ static const struct strict_profile strict_profiles[] = {
      .full = FI_ENOMEM,
      .refused = FI_EACCES,
      .is_deferred = true},
-    /* Nothing is injected, and descriptors are asked for where the user knows them. */
+    /* No inject, and local descriptors are required. */
     {.name = "efa",
      .provider = "efa",
      .device = "rdmap0s0",
@@ -68,9 +66,10 @@ static const struct strict_profile strict_profiles[] = {
      .refused = FI_EACCES,
      .is_deferred = true},
     /*
-     * No provider: all at once, and less of everything. Not FI_MR_ENDPOINT: its registrations are
-     * to be closed before the endpoint, those of posted receives (FI_MR_LOCAL) after it. Sources of
-     * writes are registered as verbs has it, which the others do not do.
+     * No real provider: all requirements at once, and smaller limits. Without FI_MR_ENDPOINT, whose
+     * registrations have to be closed before the endpoint, whereas those of posted receives
+     * (FI_MR_LOCAL) are closed after it. Like verbs, but no other profile, it pins the sources of
+     * writes for writing.
      */
     {.name = "all",
      .provider = "strict",
@@ -88,7 +87,7 @@ static const struct strict_profile strict_profiles[] = {
      .is_source_pinned = true},
 };
 
-/* The one that AMALGAM_STRICT_PROFILE names, "all" where it is not set. */
+/* The profile that AMALGAM_STRICT_PROFILE names; "all" if it is not set. */
 const struct strict_profile *strict_profile(void)
 {
     const char *name = getenv("AMALGAM_STRICT_PROFILE");
@@ -99,7 +98,8 @@ const struct strict_profile *strict_profile(void)
     strict_die("AMALGAM_STRICT_PROFILE is '%s', which is no profile", name);
 }
 
-/* AMALGAM_STRICT_SEED, or one that differs each time; said once, so that a run can be had again. */
+/* Returns AMALGAM_STRICT_SEED, or a seed that differs in each run. The seed is printed, so that a
+ * run can be repeated. */
 uint64_t strict_seed(void)
 {
     static atomic_bool is_told;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What libfabric loads: the offer, and the fabric. */
+/* The entry point that libfabric loads: getinfo, and the fabric. */
 
 #include "strict.h"
 
@@ -36,7 +36,8 @@ static struct fi_ops_fabric strict_fabric_ops = {
     .trywait = strict_trywait,
 };
 
-/* A later version than that of a provider of this name in libfabric, which is left out then. */
+/* The version is higher than that of libfabric's own provider of this name, which is not used
+ * then. */
 __attribute__((visibility("default"))) struct fi_provider *fi_prov_ini(void)
 {
     static struct fi_provider provider = {
@@ -51,7 +52,7 @@ __attribute__((visibility("default"))) struct fi_provider *fi_prov_ini(void)
     return &provider;
 }
 
-/* Of the layer below, on this machine; port 0 is any. */
+/* Gets the info of the layer below on this machine; port 0: any port. */
 int strict_below_info(uint16_t port, struct fi_info **info_p)
 {
     struct fi_info *hints = fi_allocinfo();
@@ -76,7 +77,7 @@ int strict_below_info(uint16_t port, struct fi_info **info_p)
     return ret;
 }
 
-/* Of the address that an entry asks for. */
+/* Returns the port of the address in an info. */
 uint16_t strict_port(const struct fi_info *info)
 {
     uint16_t port = 0;
@@ -106,7 +107,7 @@ static int strict_getinfo(uint32_t version, const char *node, const char *servic
     return *info_p != NULL ? 0 : -FI_ENOMEM;
 }
 
-/* Who does not know a mode gets nothing. */
+/* Hints without a mode that the profile requires match nothing. */
 static bool strict_fits(const struct strict_profile *profile, const struct fi_info *hints)
 {
     const struct fi_domain_attr *domain = hints->domain_attr;
@@ -214,7 +215,7 @@ static int strict_fabric_close(struct fid *fid)
     return 0;
 }
 
-/* A thread that sleeps while events are held back would not be woken. */
+/* While events are held back, waiting is refused: nothing would wake the thread. */
 static int strict_trywait(struct fid_fabric *fid, struct fid **fids, int count)
 {
     struct strict_fabric *fabric = (struct strict_fabric *) (void *) fid;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The completion queue. Events are held back for some reads and then come at once; receives in
- * their order, all others anywhere between them.
- */
+/* The completion queue. Events are held back for some reads and then reported together. Receives
+ * stay in order, all others are mixed in at random. */
 
 #include "strict.h"
 
@@ -11,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads in a row that bring nothing, at most. */
+/* The most reads in a row that return no event. */
 #define STRICT_HOLD  6u
 
 #define STRICT_READS 64
@@ -77,7 +75,7 @@ void strict_cq_add(struct strict_cq *cq, const struct strict_event *event)
     *link = added;
 }
 
-/* What the layer below has, and what waits for it. */
+/* Progresses the layer below and queued operations. */
 void strict_cq_progress(struct strict_cq *cq)
 {
     strict_cq_below(cq);
@@ -85,7 +83,7 @@ void strict_cq_progress(struct strict_cq *cq)
         strict_ep_flush(ep);
 }
 
-/* Whether a read brings something sooner or later, although nothing arrives. */
+/* Whether later reads return an event although nothing arrives. */
 bool strict_cq_has_work(struct strict_cq *cq)
 {
     for (struct strict_ep *ep = cq->eps; ep != NULL; ep = ep->next)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Reads and writes. The target's side carries them out, while its user reads the completion queue,
- * and refuses one that it does not let in without a consequence for others.
- */
+/* Reads and writes. The target's side executes them while its user reads the completion queue. It
+ * refuses an invalid one without an effect on others. */
 
 #include "strict.h"
 
@@ -10,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Receives for control messages. */
+/* Receives posted for control messages. */
 #define STRICT_CONTROLS 32
 
 enum strict_control_kind {
@@ -19,12 +17,12 @@ enum strict_control_kind {
     STRICT_ANSWER
 };
 
-/* In front of the bytes of a chunk. Both sides are one program on one machine. */
+/* In front of the data of a chunk. Both sides run the same program on one machine. */
 struct strict_control {
     uint64_t id;
     uint64_t key;
     uint64_t address;
-    uint64_t offset; /* in the whole read or write */
+    uint64_t offset; /* offset of the chunk in the whole read or write */
     uint32_t kind;
     uint32_t size;
     int32_t error;
@@ -80,7 +78,7 @@ void strict_control_receive(struct strict_ep *ep, const uint8_t *data, size_t si
         strict_request(ep, &control, data + sizeof(control));
 }
 
-/* Those with a peer that does not exist any more. */
+/* Fails the reads and writes with a peer that does not exist any more. */
 void strict_rma_fail(struct strict_ep *ep, const struct strict_peer *peer, int error)
 {
     struct strict_rma **link = &ep->rmas;
@@ -153,7 +151,7 @@ static ssize_t strict_rma_begin(struct strict_ep *ep, const struct fi_msg_rma *m
     return ret;
 }
 
-/* At least one, so that one of no bytes is asked for, too. */
+/* Requests the chunks: at least one, also for a transfer of 0 bytes. */
 static void strict_rma_chunks(struct strict_ep *ep, struct strict_rma *rma,
                               const struct fi_rma_iov *remote)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A provider of libfabric for tests. It insists on what providers with hardware below them insist
- * on, and ends the process with a message where one of them would be undefined. Messages, and
- * reads and writes that the target's side carries out, go over tcp;ofi_rxm.
+ * A libfabric provider for tests. It enforces what providers for hardware require, and ends the
+ * process with a message where their behaviour would be undefined. Messages, and reads and writes
+ * that the target's side executes, go over tcp;ofi_rxm.
  *
  * Functions that plugins/ofi does not call are NULL.
  */
@@ -22,31 +22,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An address: IPv4 and port as the network has them, and bytes that tell it from others. */
+/* An address: IPv4 address and port in network byte order, and a mark that distinguishes it from
+ * other data. */
 #define STRICT_NAME_SIZE 8
 
-/* What one message of ours has of a read or write; the layer below sends as much eagerly. */
+/* The bytes of a read or write in one message; the eager limit of the layer below. */
 #define STRICT_CHUNK 12288u
 
 struct strict_ep;
 
-/* What a provider asks of its user. */
+/* The requirements of a provider on its user. */
 struct strict_profile {
-    const char *name;     /* in the environment */
-    const char *provider; /* libfabric's name */
+    const char *name;     /* in AMALGAM_STRICT_PROFILE */
+    const char *provider; /* name of libfabric's provider */
     const char *device;
-    uint32_t format;       /* of addresses */
+    uint32_t format;       /* address format */
     uint64_t mode;         /* FI_CONTEXT2 */
     int mr_mode;           /* FI_MR_* */
-    size_t inject;         /* bytes that need no completion */
-    size_t queue;          /* sends, reads and writes at a time, and as many receives */
-    size_t message;        /* bytes of the largest message, read or write */
-    size_t regions;        /* registrations at a time */
-    int full;              /* the error when there are as many */
-    int refused;           /* the error of a read or write that the target does not let in */
-    bool has_fd;           /* a descriptor to wait on */
-    bool is_deferred;      /* writes with FI_DELIVERY_COMPLETE */
-    bool is_source_pinned; /* for writing, by FI_WRITE; all that is registered may be a source */
+    size_t inject;         /* the largest inject */
+    size_t queue;          /* sends, reads and writes in progress, and as many receives */
+    size_t message;        /* the largest message, read or write */
+    size_t regions;        /* the most registrations at a time */
+    int full;              /* the error when there are more registrations */
+    int refused;           /* the error of a read or write that the target refuses */
+    bool has_fd;           /* has a descriptor to wait on */
+    bool is_deferred;      /* writes need FI_DELIVERY_COMPLETE */
+    bool is_source_pinned; /* FI_WRITE pins for writing; any registration may be a source */
 };
 
 struct strict_fabric {
@@ -55,20 +56,20 @@ struct strict_fabric {
     uint32_t objects; /* open domains */
 };
 
-/* One registration, at its place in the domain's table. */
+/* A registration, at its place in the domain's table. */
 struct strict_mr {
     struct fid_mr fid;
     struct strict_domain *domain;
-    struct strict_ep *ep; /* FI_MR_ENDPOINT */
+    struct strict_ep *ep; /* set with FI_MR_ENDPOINT */
     uint8_t *base;
     size_t size;
     uint64_t access;
-    uint32_t generation; /* of the place */
+    uint32_t generation; /* how often the place was used */
     bool is_open;
     bool is_enabled;
 };
 
-/* The user's context of an operation, which is the provider's until its completion is read. */
+/* The user's context of an operation, which the provider owns until the completion is read. */
 struct strict_claim {
     struct strict_claim *next;
     uint64_t *context;
@@ -82,20 +83,21 @@ struct strict_domain {
     struct strict_mr *regions;
     struct strict_claim *claims;
     uint64_t random;
-    atomic_bool is_used;    /* by a thread, FI_THREAD_DOMAIN */
-    uint32_t objects;       /* queues, vectors and endpoints that are open */
-    struct strict_op *left; /* the layer below may have them still */
+    atomic_bool is_used;    /* by a thread in a call (FI_THREAD_DOMAIN) */
+    uint32_t objects;       /* open queues, address vectors and endpoints */
+    struct strict_op *left; /* operations of closed endpoints, which the layer below may still
+                             * use */
 };
 
-/* What goes to one address, in order. */
+/* The queue of operations to one address. */
 struct strict_peer {
     fi_addr_t below;
     uint8_t name[STRICT_NAME_SIZE];
-    struct strict_op *first; /* the layer below takes them later */
+    struct strict_op *first; /* not yet accepted by the layer below */
     struct strict_op **end;
-    uint64_t heard; /* ns: when it was known to be there */
-    uint32_t uses;  /* by operations */
-    bool is_user;   /* of fi_av_insert(), and not of an answer */
+    uint64_t heard; /* ns: when the peer was last known to exist */
+    uint32_t uses;  /* operations in progress */
+    bool is_user;   /* inserted with fi_av_insert(), not for an answer */
     bool is_removed;
 };
 
@@ -119,9 +121,9 @@ struct strict_cq {
     struct fid_cq fid;
     struct strict_domain *domain;
     struct fid_cq *below;
-    struct strict_event *held; /* not to be read yet */
+    struct strict_event *held; /* events that cannot be read yet */
     struct strict_event *ready;
-    uint32_t hold; /* reads that bring nothing */
+    uint32_t hold; /* reads that return nothing */
     struct strict_ep *eps;
 };
 
@@ -133,17 +135,17 @@ enum strict_kind {
     STRICT_CONTROL_IN
 };
 
-/* What the layer below has, or will have. */
+/* An operation that the layer below has, or will get. */
 struct strict_op {
-    struct strict_op *next; /* in its peer's queue */
+    struct strict_op *next; /* in the queue of its peer */
     struct strict_op *next_of_ep;
     struct strict_op **link;
-    struct strict_ep *ep; /* NULL: it is closed */
+    struct strict_ep *ep; /* NULL: closed */
     struct strict_peer *peer;
     enum strict_kind kind;
     void *context;
-    uint8_t *user;         /* a receive: where it goes */
-    const uint8_t *source; /* a send: what it was copied of */
+    uint8_t *user;         /* of a receive: the user's buffer */
+    const uint8_t *source; /* of a send: the user's buffer, which was copied */
     void *descriptor;
     size_t size;
     uint8_t data[];
@@ -158,7 +160,7 @@ struct strict_rma {
     uint8_t *user;
     void *descriptor;
     size_t size;
-    uint32_t chunks; /* without an answer */
+    uint32_t chunks; /* chunks without an answer */
     int error;
     bool is_write;
 };
@@ -169,13 +171,13 @@ struct strict_ep {
     struct fid_ep *below;
     struct strict_av *av;
     struct strict_cq *cq;
-    struct strict_ep *next; /* of the queue's */
+    struct strict_ep *next; /* in the list of the queue */
     struct strict_op *ops;
     struct strict_rma *rmas;
     uint64_t rma_id;
-    size_t sends;     /* in progress, with reads and writes */
-    size_t receives;  /* likewise */
-    uint32_t regions; /* that are bound to it */
+    size_t sends;     /* in progress, including reads and writes */
+    size_t receives;  /* in progress */
+    uint32_t regions; /* bound to this endpoint */
     uint8_t name[STRICT_NAME_SIZE];
     bool is_enabled;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plugin over the strict provider, in the profile that the environment names. */
+/* The plugin over the strict provider, in the profile that AMALGAM_STRICT_PROFILE names. */
 
 #include "ofi.h"
 
@@ -50,7 +50,7 @@ static struct na_plugin_mem *registered(struct na_plugin_class *na_class, void *
     return mem;
 }
 
-/* The provider ends the process when its endpoint goes before what is registered for it. */
+/* The provider ends the process if an endpoint is closed before the memory that is bound to it. */
 static void a_class_closes_with_memory_registered(void **state)
 {
     static uint8_t memory[8192];

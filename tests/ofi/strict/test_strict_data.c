@@ -11,10 +11,10 @@
 #define BYTES   UINT64_C(4096)
 #define MANY    (UINT64_C(8) << 20) /* more than is read while a class closes */
 
-/* Two classes, and a send or transfer of the first one. */
+/* Two classes, and an operation of the origin. */
 struct pair {
     struct side origin, target;
-    struct na_plugin_addr *addr; /* of the target */
+    struct na_plugin_addr *addr; /* the target's, at the origin */
     struct na_plugin_mem *local, *remote;
     void *op;
 };
@@ -50,7 +50,7 @@ static void close_origin(struct pair *pair)
     plugin_host_free(pair->op);
 }
 
-/* Of more bytes than any profile injects: those have left when they are copied. */
+/* Sends more bytes than any profile injects: injected data leave at once, as a copy. */
 static int32_t message(struct pair *pair)
 {
     static const uint8_t bytes[1000];
@@ -73,7 +73,7 @@ static struct na_plugin_mem *registered(struct side *side, void *base, uint64_t 
     return mem;
 }
 
-/* The target's memory, as the origin has it. */
+/* Passes the handle of the target's memory to the origin. */
 static void offer(struct pair *pair, struct na_plugin_mem *mem)
 {
     uint8_t packed[512];
@@ -106,7 +106,8 @@ static void a_message_to_an_endpoint_that_is_gone_ends(void **state)
     close_origin(&pair);
 }
 
-/* A get that ends because its peer goes while the fabric, or a HELLO, works on it. */
+/* The peer closes during a get, or (`is_met` false) before it has answered the HELLO; the get
+ * ends. */
 static void transfer_with_a_peer_that_goes(bool is_met)
 {
     uint8_t *memory = calloc(2, MANY);
@@ -132,21 +133,23 @@ static void transfer_with_a_peer_that_goes(bool is_met)
     free(memory);
 }
 
-/* The fabric lets go of it later than the peer is known to be gone; nobody has canceled it. */
+/* The fabric reports the get after the peer is known to be gone: the status is that of the peer,
+ * not NA_CANCELED. */
 static void a_transfer_with_a_peer_that_goes_is_not_canceled(void **state)
 {
     (void) state;
     transfer_with_a_peer_that_goes(true);
 }
 
-/* The HELLO arrived, nobody answered it, and the fabric tells nothing of what is injected. */
+/* The HELLO was injected, so that the fabric reports no error; the peer closes without an
+ * answer. */
 static void a_transfer_with_a_peer_that_never_answered_ends(void **state)
 {
     (void) state;
     transfer_with_a_peer_that_goes(false);
 }
 
-/* A page that cannot be written to, full of `byte`. */
+/* Returns a read-only page full of `byte`. */
 static uint8_t *read_only_page(int byte)
 {
     uint8_t *page = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -175,7 +178,7 @@ static void read_only_memory_is_read_and_not_written(void **state)
     (void) munmap(page, BYTES);
 }
 
-/* The provider ends the process when what is put was not registered for that. */
+/* The provider ends the process if the source of a put was not registered for that. */
 static void read_only_memory_is_put(void **state)
 {
     static uint8_t into[BYTES];
