@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * More peers than there are descriptors for: some are refused, the others are served. And callers
- * that say nothing, again and again, as many as the process may have descriptors. And unidentified
- * connections at UCX's own port, which leave it one or two.
+ * A target without enough descriptors. With more peers than descriptors, some are refused and the
+ * others served. Silent connections, again and again, do not use up all descriptors. Unidentified
+ * connections to UCX's own port, which leave only one or two descriptors, do not end the process.
  */
 
 #include "transport/transport_test.h"
@@ -27,23 +27,24 @@
 #include <cmocka.h>
 
 #define INIT    "ucx+tcp://127.0.0.1"
-#define LIMIT   300 /* of the target, which opens some twenty for itself */
+#define LIMIT   300 /* of the target, which opens some twenty descriptors for itself */
 #define ORIGINS 200
-#define SERVED  36 /* at least: a new one counts for five, and a quarter is left to others */
-#define SILENT  50 /* at least: a quarter of what is not left to others */
-#define HONEST  10 /* origins, beside the callers that say nothing */
+/* at least: a new peer counts for five descriptors, and a quarter is reserved for others */
+#define SERVED  36
+#define SILENT  50 /* at least: a quarter of the descriptors that are not reserved for others */
+#define HONEST  10 /* origins, beside the silent connections */
 #define SIZE    64
-#define FEW     80 /* the limit where unidentified connections take them all */
+#define FEW     80 /* the limit in the test where unidentified connections take all descriptors */
 #define WAIT_MS 60000
-#define BASE    10 /* which a process has before it opens anything */
+#define BASE    10 /* open in a process before a class is opened */
 
-/* What a target says of itself. */
+/* What a target reports about itself. */
 struct place {
     char address[512];
-    uint16_t port; /* UCX's own */
+    uint16_t port; /* the port of UCX itself */
 };
 
-/* The port that the process listens at beside that of the address; 0: none. */
+/* Returns the port that the process listens at in addition to that of its address; 0: none. */
 static uint16_t other_port(const char *address)
 {
     const char *colon = strrchr(address, ':');
@@ -62,7 +63,7 @@ static uint16_t other_port(const char *address)
     return 0;
 }
 
-/* Answers nobody, but takes what comes, until `until` is closed. */
+/* The main function of a target: receives without answering until `until` is closed. */
 static void serve(rlim_t descriptors, int place_to, int until)
 {
     const struct rlimit limit = {descriptors, descriptors}, no_core = {0, 0};
@@ -72,7 +73,7 @@ static void serve(rlim_t descriptors, int place_to, int until)
     struct end target;
     na_op_id_t *op;
 
-    for (int fd = BASE; fd < LIMIT; fd++) /* of the origins of this test */
+    for (int fd = BASE; fd < LIMIT; fd++) /* inherited from the test */
         if (fd != place_to && fd != until)
             (void) close(fd);
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || setrlimit(RLIMIT_CORE, &no_core) != 0)
@@ -96,7 +97,7 @@ static void serve(rlim_t descriptors, int place_to, int until)
     _exit(0);
 }
 
-/* Where it is, and what ends it when it is closed. */
+/* Starts a target. Returns where it listens, and a descriptor whose closing ends it. */
 static pid_t target_start(rlim_t descriptors, struct place *place, int *life_p)
 {
     int place_pipe[2], life_pipe[2];
@@ -111,7 +112,7 @@ static pid_t target_start(rlim_t descriptors, struct place *place, int *life_p)
         (void) fcntl(life_pipe[0], F_SETFL, O_NONBLOCK);
         serve(descriptors, place_pipe[1], life_pipe[0]);
     }
-    (void) close(place_pipe[1]); /* the end of the process is the end of the pipe */
+    (void) close(place_pipe[1]); /* so that the pipe ends when the process does */
     assert_int_equal(read(place_pipe[0], place, sizeof(*place)), sizeof(*place));
     (void) close(place_pipe[0]);
     (void) close(life_pipe[0]);
@@ -129,7 +130,7 @@ static void target_end(pid_t pid, int life)
     assert_int_equal(status, 0);
 }
 
-/* How many descriptors the process has open; the three are those that count, and no files. */
+/* Counts the open descriptors of a process. */
 static int count_open(pid_t pid)
 {
     char path[64];
@@ -158,7 +159,7 @@ static int call(uint16_t port)
     return fd;
 }
 
-/* Keeps connections open that say nothing, and opens another for each that is closed. */
+/* Keeps silent connections open, and replaces each one that is closed. */
 static void say_nothing(const char *address)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -191,7 +192,7 @@ static void progress_all(struct end *ends, int count)
         end_progress(&ends[i], 0);
 }
 
-/* All of them send one message; with how many that succeeded. */
+/* Each origin (or each in `which`) sends a message. Returns how many succeeded. */
 static int send_all(struct end *ends, int origins, na_addr_t **addrs, const bool *which,
                     bool *served)
 {
@@ -272,7 +273,8 @@ static void callers_that_say_nothing_shut_nobody_out(void **state)
     silent = fork();
     assert_true(silent >= 0);
     if (silent == 0) {
-        (void) prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails does not end it */
+        /* in case the test fails before it ends the child */
+        (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
         say_nothing(place.address);
     }
     wait_for_open(pid, open + SILENT);
@@ -281,7 +283,8 @@ static void callers_that_say_nothing_shut_nobody_out(void **state)
         assert_int_equal(NA_Addr_lookup(ends[i].na_class, place.address, &addrs[i]), NA_SUCCESS);
         waits[i] = true;
     }
-    /* One that gets no processor for a tenth of a second says nothing, either, and calls again. */
+    /* An origin that gets no processor time for a tenth of a second is taken for a silent one, and
+     * connects again. */
     while (count < HONEST && now_ms() < limit) {
         count += send_all(ends, HONEST, addrs, waits, served);
         for (int i = 0; i < HONEST; i++)
@@ -297,7 +300,7 @@ static void callers_that_say_nothing_shut_nobody_out(void **state)
     target_end(pid, life);
 }
 
-/* As many as leave the process `left` descriptors; how many they are. */
+/* Opens connections until the process has only `left` descriptors. Returns how many were opened. */
 static int crowd_in(pid_t pid, uint16_t port, int left, int strangers[FEW])
 {
     int count = 0;
@@ -310,7 +313,7 @@ static int crowd_in(pid_t pid, uint16_t port, int left, int strangers[FEW])
     return count;
 }
 
-/* UCX accepts them behind the plugin's back, right after the plugin has counted. */
+/* UCX accepts the connections itself, right after the plugin has counted the descriptors. */
 static void strangers_at_the_port_of_ucx_end_nobody(void **state)
 {
     int strangers[FEW], life, count, caller;
@@ -325,7 +328,8 @@ static void strangers_at_the_port_of_ucx_end_nobody(void **state)
         pid = target_start(FEW, &place, &life);
         assert_int_not_equal(place.port, 0);
         count = count_open(pid);
-        caller = call((uint16_t) atoi(strrchr(place.address, ':') + 1)); /* for whom it counts */
+        /* the plugin counts descriptors when this connection arrives */
+        caller = call((uint16_t) atoi(strrchr(place.address, ':') + 1));
         wait_for_open(pid, count + 1);
         end_open(&end, INIT, NULL);
         assert_int_equal(NA_Addr_lookup(end.na_class, place.address, &addr), NA_SUCCESS);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How many endpoints of UCX two processes make for each other (both as many, for UCX pairs them by
- * their order, also when the link is made anew), and what memory a device is told of. */
+/*
+ * How many UCX endpoints two processes create for each other: both create the same number, also
+ * when the link is established again, since UCX pairs them in order. And which memory a device gets
+ * to know.
+ */
 
 #include "ucx_message.h"
 
@@ -9,7 +12,7 @@
 #define WAIT_NS UINT64_C(20000000000)
 #define ROUNDS  4u
 
-/* What one side is opened with. */
+/* The options of one side. */
 struct choice {
     const char *rma;
     uint32_t mem_per_session;
@@ -19,7 +22,8 @@ static struct side sides[2];
 
 static const char *protocol(void)
 {
-    const char *init = getenv("AMALGAM_TEST_INIT"); /* ucx+rc, say, where there is a device */
+    /* for example ucx+rc, where there is a device */
+    const char *init = getenv("AMALGAM_TEST_INIT");
 
     return init != NULL && strncmp(init, "ucx+", 4) == 0 ? init + 4 : "tcp";
 }
@@ -36,7 +40,7 @@ static void open_with(struct side *side, const struct choice *choice)
     assert_int_equal(unsetenv("AMALGAM_UCX_RMA"), 0);
 }
 
-/* The one that is in use; NULL: there is none. */
+/* Returns the link in use; NULL: none. */
 static struct ucx_link *link_of(const struct side *side)
 {
     const struct kit_link *links = &side->na_class->links;
@@ -56,7 +60,7 @@ static void poll_both(void)
     side_poll(&sides[1]);
 }
 
-/* Both processes live on, and so do UCX's workers. */
+/* Aborts the link; both processes and their UCX workers continue. */
 static void abort_link(uint32_t side)
 {
     const uint64_t end = kit_host->clock_ns() + WAIT_NS;
@@ -70,7 +74,8 @@ static void abort_link(uint32_t side)
     }
 }
 
-/* Never, always, or where there is a device that reads and writes by itself. */
+/* Whether there is an endpoint for data: never, always, or if a device reads and writes by
+ * itself. */
 enum has_data {
     NO_DATA,
     BY_SOFTWARE,
@@ -124,7 +129,8 @@ static void both_have_one_for_data_or_none(void **state)
     kit_host = &plugin_host;
 }
 
-/* A device gives peers all rights to what it knows. */
+/* A device allows peers to read and write all memory that it knows, so it gets only memory with
+ * both rights. */
 static void the_device_knows_what_peers_may_read_and_write(void **state)
 {
     static const struct choice usual = {"auto", 0};
@@ -148,7 +154,7 @@ static void the_device_knows_what_peers_may_read_and_write(void **state)
     side_close(&sides[0]);
 }
 
-/* No request is cancelled by us: UCX ends so what it had for a peer that died. */
+/* The plugin cancels no request itself: UCX reports those with a dead peer as cancelled. */
 static void what_a_death_ends_is_unreachable(void **state)
 {
     (void) state;
@@ -157,7 +163,7 @@ static void what_a_death_ends_is_unreachable(void **state)
     assert_int_equal(ucx_status(UCS_OK), NA_PLUGIN_SUCCESS);
 }
 
-/* The plugin's entry, which sets what soft RoCE needs, is not called in here. */
+/* This test does not call the plugin's entry point, which sets what soft RoCE needs. */
 static int setup(void **state)
 {
     return setenv("UCX_UD_VERBS_ETH_DGID_CHECK", "n", 0) != 0 ? -1 : ucx_test_setup(state);

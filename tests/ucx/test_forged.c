@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Introductions that were forged: workers' addresses of which UCX would end the process, and those
- * of processes without the key.
- */
+/* Forged introductions: addresses of workers that would make UCX end the process, and introductions
+ * by processes without the key. */
 
 #include "ucx_message.h"
 
@@ -24,9 +22,9 @@
 #define WAIT_NS   UINT64_C(20000000000)
 #define AT_DIGEST 16u
 #define MUTATIONS 3000
-#define LEFT_MAX  8 /* descriptors of the last callers */
+#define LEFT_MAX  8 /* descriptors that the last connections may hold */
 
-/* In a network of our own: the device's, and one that there is no route to. */
+/* In a network namespace of this test: the address of the device, and one without a route. */
 #define OWN_ADDRESS      0x0a630002u
 #define OWN_ADDRESS_TEXT "10.99.0.2"
 #define OTHER_ADDRESS    0x0a010203u
@@ -65,7 +63,7 @@ static int call(const char *name)
     return fd;
 }
 
-/* So many bytes; false: it hung up. */
+/* Receives `size` bytes; false: the target closed the connection. */
 static bool hear(struct side *side, int fd, uint8_t *bytes, size_t size)
 {
     uint64_t end = kit_host->clock_ns() + WAIT_NS;
@@ -82,7 +80,8 @@ static bool hear(struct side *side, int fd, uint8_t *bytes, size_t size)
     return true;
 }
 
-/* Whether it makes a link with the process that calls itself so; or it hangs up. */
+/* Whether the target establishes a link with the process that claims to be `as`, or closes the
+ * connection. */
 static bool is_met(struct side *target, const struct side *as, int fd)
 {
     uint64_t end = kit_host->clock_ns() + WAIT_NS;
@@ -112,7 +111,7 @@ static void redress(uint8_t *data, uint32_t size)
     memcpy(data + AT_DIGEST, &digest, sizeof(digest));
 }
 
-/* An introduction with that address; the caller frees it. */
+/* Makes an introduction with this worker address; the caller frees it. */
 static uint8_t *introduce(struct side *as, const uint8_t *address, size_t size, uint32_t *size_p)
 {
     struct ucx_worker worker = {.address = (ucp_address_t *) (uintptr_t) address,
@@ -121,14 +120,14 @@ static uint8_t *introduce(struct side *as, const uint8_t *address, size_t size, 
     uint8_t *data;
 
     assert_int_equal(kit_key_draw(&link.secret), 0);
-    as->na_class->incarnation += 2; /* each is another process */
+    as->na_class->incarnation += 2; /* each introduction is by another process */
     data = ucx_hello_write(&link, size_p);
     assert_non_null(data);
     redress(data, *size_p);
     return data;
 }
 
-/* Calls the target and says so much to it. */
+/* Connects to the target and sends `data`. */
 static int call_and_say(struct side *target, const uint8_t *data, uint32_t size)
 {
     uint8_t challenge[UCX_CHALLENGE];
@@ -139,7 +138,7 @@ static int call_and_say(struct side *target, const uint8_t *data, uint32_t size)
     return fd;
 }
 
-/* Says it to the target; whether that gives it to UCX. */
+/* Sends an introduction to the target; whether the target passes the address to UCX. */
 static bool is_let_in(struct side *target, struct side *as, const uint8_t *address, size_t size)
 {
     uint32_t told;
@@ -164,7 +163,7 @@ static void mutate(uint8_t *address, size_t size)
     }
 }
 
-/* Of any length, and with any byte: UCX sees none that it would end the process at. */
+/* Addresses of any length, with any bytes: UCX gets none that would make it end the process. */
 static void forged_addresses_end_nobody(void **state)
 {
     struct side target, as;
@@ -178,7 +177,7 @@ static void forged_addresses_end_nobody(void **state)
     size = as.na_class->worker->address_size;
     assert_true(as.na_class->worker->is_readable && size <= sizeof(address));
     memcpy(address, as.na_class->worker->address, size);
-    address[0] = (uint8_t) (address[0] & 0xf0) | 5; /* a form that there is not */
+    address[0] = (uint8_t) (address[0] & 0xf0) | 5; /* an invalid format */
     assert_false(is_let_in(&target, &as, address, size));
     for (size_t i = 1; i < size; i++) {
         memcpy(address, as.na_class->worker->address, size);
@@ -194,7 +193,7 @@ static void forged_addresses_end_nobody(void **state)
     side_close(&target);
 }
 
-/* UCX keeps the socket of an attempt to connect that fails at once. */
+/* UCX keeps the socket of a connection attempt that fails at once. */
 static void addresses_without_a_route_hold_no_descriptors(void **state)
 {
     const in_addr_t known = htonl(OWN_ADDRESS), unknown = htonl(OTHER_ADDRESS);
@@ -230,7 +229,7 @@ static void addresses_without_a_route_hold_no_descriptors(void **state)
     side_close(&target);
 }
 
-/* One process does not come twice under different names, nor as we ourselves. */
+/* A process cannot connect a second time under another name, nor claim to be the target itself. */
 static void a_worker_belongs_to_one_peer(void **state)
 {
     struct side target, as;
@@ -248,9 +247,9 @@ static void a_worker_belongs_to_one_peer(void **state)
     data = introduce(&as, (const uint8_t *) worker->address, worker->address_size, &size);
     fd = call_and_say(&target, data, size);
     assert_true(is_met(&target, &as, fd));
-    as.na_class->name[strlen(as.na_class->name) - 1] ^= 1; /* while that is there */
+    as.na_class->name[strlen(as.na_class->name) - 1] ^= 1; /* while the first link exists */
     assert_false(is_let_in(&target, &as, (const uint8_t *) worker->address, worker->address_size));
-    as.na_class->incarnation -= 4; /* nor when it says all that the first one said of itself */
+    as.na_class->incarnation -= 4; /* the same incarnation as in the first introduction */
     assert_false(is_let_in(&target, &as, (const uint8_t *) worker->address, worker->address_size));
     as.na_class->name[strlen(as.na_class->name) - 1] ^= 1;
     assert_int_equal(close(fd), 0);
@@ -259,7 +258,7 @@ static void a_worker_belongs_to_one_peer(void **state)
     side_close(&target);
 }
 
-/* A connection from a process of that user, which ends when the returned descriptor is closed. */
+/* Connects from a process of another user, which ends when the returned descriptor is closed. */
 static pid_t call_as(uid_t user, int *fd_p)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -287,7 +286,7 @@ static pid_t call_as(uid_t user, int *fd_p)
     return pid;
 }
 
-/* Shared memory is for processes of one user. */
+/* Shared memory is only for processes of the same user. */
 static void neighbours_of_other_users_are_told_apart(void **state)
 {
     const uid_t users[] = {geteuid(), 65534};
@@ -301,7 +300,7 @@ static void neighbours_of_other_users_are_told_apart(void **state)
         int status = 1;
 
         assert_int_equal(ucx_channel_is_of_user(&channel), i == 0);
-        /* One that is closed belongs to nobody, and that looks like root. */
+        /* A socket whose peer has closed has no owner, which looks like root. */
         assert_int_equal(shutdown(channel.fd, SHUT_WR), 0);
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_int_equal(status, 0);
@@ -310,7 +309,7 @@ static void neighbours_of_other_users_are_told_apart(void **state)
     }
 }
 
-/* Where a key is set no bit of an address is looked at before the key was. */
+/* With a key, no part of an address is parsed before the key was checked. */
 static void nobody_is_let_in_without_the_key(void **state)
 {
     struct side target, as;
@@ -328,7 +327,7 @@ static void nobody_is_let_in_without_the_key(void **state)
     side_close(&target);
 }
 
-/* What one with the key has said is of no use to somebody who says it again, or alters it. */
+/* An introduction that was made with the key is refused when it is altered or replayed. */
 static void what_was_said_with_the_key_is_said_once(void **state)
 {
     struct side target;
@@ -346,7 +345,7 @@ static void what_was_said_with_the_key_is_said_once(void **state)
     target.na_class->incarnation += 2;
     data = ucx_hello_write(&link, &size);
     target.na_class->incarnation -= 2;
-    for (int i = 0; i < 3; i++) { /* altered, as it should be, again */
+    for (int i = 0; i < 3; i++) { /* altered, original, replayed */
         int fd = call(target.na_class->name);
 
         assert_true(hear(&target, fd, bytes, UCX_CHALLENGE));
@@ -365,7 +364,7 @@ static void what_was_said_with_the_key_is_said_once(void **state)
     side_close(&target);
 }
 
-/* As the message layer does for its first frame to that name. */
+/* Connects as the message layer does for its first frame to a name. */
 static struct ucx_link *dial(struct side *side, const char *name)
 {
     struct ucx_link *link = ucx_link_create(side->na_class->worker, name);
@@ -387,7 +386,8 @@ static void poll_until_met(struct side *a, struct side *b, const struct ucx_link
     assert_int_equal(link->phase, UCX_LINK_READY);
 }
 
-/* What we have for a name goes to who is there, whoever calls by that name in the meantime. */
+/* A link for a name goes to the process that listens there, whoever claims that name in the
+ * meantime. */
 static void a_name_that_is_dialed_is_not_a_callers(void **state)
 {
     struct side target, real, as;
@@ -424,7 +424,8 @@ static void a_name_that_is_dialed_is_not_a_callers(void **state)
     side_close(&target);
 }
 
-/* Each holds the other's call until it hears that the other one holds its own. */
+/* Two processes connect to each other at once. Each defers the other's connection until it learns
+ * that the other one does the same; they end up with one link. */
 static void two_that_dial_each_other_meet(void **state)
 {
     struct side a, b;
@@ -446,10 +447,8 @@ static void two_that_dial_each_other_meet(void **state)
     side_close(&a);
 }
 
-/*
- * Something listens at the name and says nothing. When nothing is left to be sent there, the
- * callers that were held for it are let in.
- */
+/* Something listens at the name and stays silent. When the link has nothing left to send, the
+ * connections that were deferred for it are accepted. */
 static void a_dial_ends_with_what_it_is_for(void **state)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -489,7 +488,7 @@ static void a_dial_ends_with_what_it_is_for(void **state)
     side_close(&target);
 }
 
-/* Somebody with a connection of its own says in its messages that it is another peer. */
+/* A peer with a connection of its own claims in its messages to be another peer. */
 static void speak_for_another(bool by_name)
 {
     struct pending *awaited = pending_new(), *send = pending_new(), *receive = pending_new();
@@ -566,7 +565,7 @@ int main(void)
         cmocka_unit_test(a_peer_does_not_speak_for_another),
     };
 
-    /* UCX connects to what altered addresses say, where other programs may answer. */
+    /* UCX connects to the targets of altered addresses, where other programs may listen. */
     has_own_network = geteuid() == 0 && host_enter() && system(OWN_NETWORK) == 0;
     if (!has_own_network)
         print_message("without a network of its own: a process that listens on the loopback and is "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What endpoints say of themselves to whoever answers a call, before anything is proved. */
+/* What endpoints reveal to any process that accepts their connection, before anything is proved. */
 
 #include "ucx_side.h"
 
@@ -56,7 +56,8 @@ static bool is_known(const struct side *side)
     return link_of(side) != NULL && link_of(side)->their_registry != 0;
 }
 
-/* Where the registry lies is said from process to process alone. */
+/* The address of the registry is told only through the sockets between processes of one node, never
+ * in the introduction. */
 static void test_no_address_of_memory(void **state)
 {
     const uint64_t end = host.clock_ns() + WAIT_NS;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Through which interfaces UCX goes: the loopback one beside others only for a peer there. */
+/* The network interfaces that UCX uses: the loopback interface in addition to others only for a
+ * peer there. */
 
 #include "ucx_message.h"
 
@@ -35,7 +36,7 @@ static void send_one(struct side *origin, struct side *target)
     kit_msg_addr_free(origin->na_class, addr);
 }
 
-/* Whether this machine has another one than the loopback interface. */
+/* Whether this machine has another interface than the loopback one. */
 static bool has_others(void)
 {
     char devices[UCX_DEVICES_MAX], loopback[UCX_DEVICES_MAX];
@@ -71,7 +72,8 @@ static void the_loopback_interface_is_opened_for_who_is_there(void **state)
     kit_host = &plugin_host;
 }
 
-/* UCX would end the process, however many it got before there was none. */
+/* The worker is not opened with too few descriptors: UCX would end the process, however many it
+ * got. */
 static void without_descriptors_it_is_not_opened(void **state)
 {
     struct rlimit limit, low;
@@ -98,7 +100,7 @@ static void without_descriptors_it_is_not_opened(void **state)
             (void) close(fds[--count]);
         assert_null(worker);
         assert_int_equal(workers_of(&origin), 1);
-        origin.na_class->descriptors_at = 0; /* they are counted anew */
+        origin.na_class->descriptors_at = 0; /* makes the plugin count again */
     }
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     send_one(&origin, &near);
@@ -108,7 +110,7 @@ static void without_descriptors_it_is_not_opened(void **state)
     kit_host = &plugin_host;
 }
 
-/* With that variable, the loopback interface is in the context of all. */
+/* With this variable, the loopback interface is in the same UCX context as the others. */
 static void check_one_context(const char *variable, const char *value)
 {
     struct side origin, near;
@@ -137,7 +139,7 @@ static void what_the_user_names_is_all(void **state)
     check_one_context("UCX_NET_DEVICES", "lo");
 }
 
-/* Where UCX moves the data, its keys to memory are. */
+/* Where UCX moves the data, its memory keys belong to one context. */
 static void keys_to_memory_are_of_one_context(void **state)
 {
     (void) state;

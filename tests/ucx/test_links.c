@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How endpoints find each other: both at once, nobody there, the next one at the same place, and
- * callers that are no endpoints. */
+/* How endpoints establish links: both at once, nobody there, a new process at the same address, and
+ * connections from programs that are no endpoints. */
 
 #include "transport/transport_test.h"
 
@@ -23,7 +23,7 @@
 
 static const char *const inits[] = {INIT, "ucx+all://127.0.0.1", "ucx+tcp://[::1]"};
 
-/* Progresses both until it happened. */
+/* Progresses both ends until the event has happened. */
 static bool wait_for(struct event *event, struct end *a, struct end *b)
 {
     const uint64_t limit = now_ms() + TEST_WAIT_MS;
@@ -52,7 +52,7 @@ static void send_to(struct end *from, na_addr_t *to, const char *text, struct ev
                      NA_SUCCESS);
 }
 
-/* A message from one to the other; what the sender was told. */
+/* Passes a message from one end to the other. Returns the status of the send. */
 static na_return_t send_one(struct end *from, struct end *to, na_addr_t *addr)
 {
     struct event sent = {0}, received = {0};
@@ -105,7 +105,7 @@ static void both_sides_call_at_once(void **state)
         assert_string_equal(bufs[0], "one");
         assert_string_equal(bufs[1], "zero");
         for (int i = 0; i < 2; i++) {
-            /* One link: the sender is the one that was looked up. */
+            /* There is one link: the source equals the address that was looked up. */
             assert_true(NA_Addr_cmp(ends[i].na_class, events[i].source, addrs[i]));
             NA_Addr_free(ends[i].na_class, events[i].source);
             assert_int_equal(send_one(&ends[i], &ends[1 - i], addrs[i]), NA_SUCCESS);
@@ -120,7 +120,7 @@ static void both_sides_call_at_once(void **state)
     }
 }
 
-/* A port of this machine that nobody listens at. */
+/* Returns an address on this machine where nothing listens. */
 static void free_port(char *address, size_t size)
 {
     struct end end;
@@ -191,7 +191,7 @@ static int call(const char *address)
     return fd;
 }
 
-/* Reads to the end while the endpoint progresses: it hangs up on us. */
+/* Reads until the endpoint closes the connection; the endpoint progresses meanwhile. */
 static bool is_hung_up(int fd, struct end *end)
 {
     const uint64_t limit = now_ms() + TEST_WAIT_MS;
@@ -200,7 +200,7 @@ static bool is_hung_up(int fd, struct end *end)
     while (now_ms() < limit) {
         ssize_t size = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
 
-        /* A reset, where not all that was said had been read. */
+        /* Reset, since the endpoint had not read everything. */
         if (size == 0 || (size < 0 && errno == ECONNRESET))
             return true;
         end_progress(end, 1);
@@ -210,7 +210,8 @@ static bool is_hung_up(int fd, struct end *end)
 
 static void callers_that_are_no_endpoints_do_no_harm(void **state)
 {
-    /* The head of an introduction that says 4 GiB follow; whoever sends less is waited for. */
+    /* The head of an introduction that announces 4 GiB; an incomplete introduction is waited
+     * for. */
     static const uint8_t greedy[160] = {0x55, 0x58, 0x48, 0x4c, 1,    0,    0,
                                         0,    0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
     static const char http[] =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of which pieces are under way to somebody who does not read: it can be had back at once,
- * nothing reads it afterwards, and the connection lives on. Over sockets, where pieces wait.
+ * Pieces of memory are in flight to a peer that does not read. The memory can be deregistered at
+ * once and is not read afterwards, and the connection survives. Over sockets, where pieces queue.
  */
 
 #include "transport/transport_test.h"
@@ -16,18 +16,18 @@
 #include <cmocka.h>
 
 #define INIT  "ucx+tcp://127.0.0.1"
-#define BYTES (16u << 20) /* more than sockets hold */
+#define BYTES (16u << 20) /* more than the sockets hold */
 #define SMALL 100000u
 #define POLLS 200
 
-/* Who asks, who has the memory, and both memories. */
+/* The origin, the target, and the memory of both. */
 struct scene {
     struct end origin;
     struct end target;
     na_addr_t *addr;
     uint8_t *remote;
     na_mem_handle_t *exposed;
-    na_mem_handle_t *handle; /* the origin's, for `exposed` */
+    na_mem_handle_t *handle; /* deserialized by the origin from `exposed` */
     uint8_t *local;
     na_mem_handle_t *local_mem;
     na_op_id_t *op;
@@ -107,7 +107,7 @@ static void finish(struct scene *scene, struct event *event)
     assert_true(event->done);
 }
 
-/* One that works, and makes the connection if there is none. */
+/* A transfer that succeeds, and establishes the connection if there is none. */
 static void transfer(struct scene *scene, bool put, size_t size)
 {
     struct event event = {0};
@@ -130,14 +130,15 @@ static void deregistered_memory_is_not_waited_for(void **state)
     for (int i = 0; i < POLLS; i++)
         end_progress(&scene.target, 0); /* the origin does not read */
     mem_close(&scene.target, scene.exposed);
-    assert_int_equal(mprotect(scene.remote, BYTES, PROT_NONE), 0); /* who reads it now, dies */
+    /* an access now raises SIGSEGV */
+    assert_int_equal(mprotect(scene.remote, BYTES, PROT_NONE), 0);
     finish(&scene, &event);
     assert_int_equal(event.ret, NA_PERMISSION);
     assert_int_equal(scene.local[BYTES - 1], 2);
     for (size_t i = 0; i < BYTES; i++)
-        assert_int_not_equal(scene.local[i], 0); /* not what stands for pieces taken back */
+        assert_int_not_equal(scene.local[i], 0); /* the filler of withdrawn pieces was not stored */
 
-    /* Over the same connection. */
+    /* The next transfer uses the same connection. */
     NA_Mem_handle_free(scene.origin.na_class, scene.handle);
     assert_int_equal(mprotect(scene.remote, BYTES, PROT_READ | PROT_WRITE), 0);
     expose(&scene, scene.remote, BYTES);
@@ -177,7 +178,7 @@ static void a_cancelled_put_is_not_waited_for(void **state)
     scene_close(&scene);
 }
 
-/* With a key none travels with its request, which is sealed. */
+/* With a key a put is never sent along with its request, which is sealed. */
 static void transfers_of_all_sizes_work_with_a_key(void **state)
 {
     struct scene scene;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gets between processes of a node that the origin carries out itself, with or without help. */
+/* Gets between processes of one node, which the origin executes itself by cross-memory attach, with
+ * or without the target's help. */
 
 #include "ucx_side.h"
 
@@ -9,10 +10,10 @@
 #include <unistd.h>
 
 #define WAIT_NS UINT64_C(10000000000)
-#define SMALL   (UINT64_C(32) << 10) /* is read without help */
-#define LARGE   (UINT64_C(4) << 20)  /* more than a poll reads, also of a half */
+#define SMALL   (UINT64_C(32) << 10) /* read without help */
+#define LARGE   (UINT64_C(4) << 20)  /* more than one poll reads, also half of it */
 
-/* The target is b, the origin a. */
+/* The origin is a, the target b. */
 struct pair {
     struct side a, b;
     struct na_plugin_addr *to_b;
@@ -24,12 +25,12 @@ struct pair {
 static struct na_host host;
 static void *done_op;
 static int32_t done_status;
-static bool is_forbidden;          /* process_vm_readv */
-static struct pair *withdraw_from; /* while a piece is read */
+static bool is_forbidden;          /* process_vm_readv() fails */
+static struct pair *withdraw_from; /* deregistered while a piece is read */
 
 static void withdraw(struct pair *pair);
 
-/* In place of libc's. */
+/* Replaces the function of libc. */
 ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
                          const struct iovec *remote, unsigned long remote_count,
                          unsigned long flags)
@@ -55,7 +56,7 @@ static void complete(void *op, int32_t status)
     done_status = status;
 }
 
-/* Starts to get so many bytes. */
+/* Starts a get of `length` bytes. */
 static void get(struct pair *pair, uint64_t length)
 {
     done_op = NULL;
@@ -65,7 +66,8 @@ static void get(struct pair *pair, uint64_t length)
                      0);
 }
 
-/* Polls the origin, and the target if it is to help. False: it does not end. */
+/* Polls the origin, and with `with_target` the target, until the get ends. False: it does not
+ * end. */
 static bool await(struct pair *pair, bool with_target)
 {
     uint64_t end = host.clock_ns() + WAIT_NS;
@@ -83,7 +85,7 @@ static struct ucx_link *link_of(const struct side *side)
     return kit_container(side->na_class->links.next, struct ucx_link, node);
 }
 
-/* Until each knows the other's process. */
+/* Waits until each side knows the other's process. */
 static bool await_processes(struct pair *pair)
 {
     uint64_t end = host.clock_ns() + WAIT_NS;
@@ -96,7 +98,7 @@ static bool await_processes(struct pair *pair)
     return link_of(&pair->a)->registry != 0 && link_of(&pair->b)->pid == (uint32_t) getpid();
 }
 
-/* Anew for each test: what one of them withdrew or forbade. */
+/* Restores for each test what an earlier one deregistered or forbade. */
 static int pair_publish(void **state)
 {
     struct pair *pair = *state;
@@ -141,7 +143,7 @@ static int setup(void **state)
     assert_int_equal(
         ucx_mem_create(pair->b.na_class, pair->from, LARGE, NA_PLUGIN_MEM_READ, &pair->shared), 0);
     *state = pair;
-    /* They meet. */
+    /* Establishes the connection. */
     assert_int_equal(pair_publish(state), 0);
     get(pair, 1);
     assert_true(await(pair, true));
@@ -196,7 +198,7 @@ static void without_help_all_is_read(void **state)
 {
     struct pair *pair = *state;
 
-    /* The target finds that it may not; then nobody asks it any more. */
+    /* The target finds that it may not attach, and is not asked again. */
     get(pair, LARGE);
     link_of(&pair->b)->pid = 0;
     assert_true(await(pair, true));
@@ -209,7 +211,7 @@ static void without_help_all_is_read(void **state)
     assert_memory_equal(pair->into, pair->from, LARGE);
 }
 
-/* The target's memory is deregistered, and belongs to somebody else then. */
+/* Deregisters the target's memory, which may be reused afterwards. */
 static void withdraw(struct pair *pair)
 {
     withdraw_from = NULL;
@@ -261,7 +263,7 @@ static void memory_that_is_withdrawn_meanwhile_does_not_count(void **state)
     assert_int_equal(pair->into[0], 0);
 }
 
-/* The place is used again: by the key it is another one. */
+/* The place in the table is reused; the key tells the new region from the old one. */
 static void a_place_that_is_used_again_is_another_region(void **state)
 {
     struct pair *pair = *state;
@@ -296,7 +298,8 @@ static void a_cancelled_get_ends_when_nobody_touches_its_memory(void **state)
     assert_memory_equal(pair->into, pair->into + 1, LARGE - 1);
 }
 
-/* Nobody reads by itself what is to be reached by those alone to whom it was granted. */
+/* Memory that is accessible only to peers to which it was granted is not in the registry, from
+ * which origins read without asking. */
 static void memory_that_is_granted_is_in_no_registry(void **state)
 {
     const struct pair *pair = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two keys on the sockets where endpoints introduce themselves: who meets whom, and how many words
- * somebody can try for each connection. */
+/* Two keys on the sockets on which endpoints introduce themselves: which endpoints meet, and how
+ * many guesses of a key an attacker has for each connection. */
 
 #include "ucx_message.h"
 
@@ -23,7 +23,7 @@ static const struct keys before = {OLD, NULL}, both = {NEW, OLD}, other = {OLD, 
                          after = {NEW, NULL}, third = {"shibboleth", NULL},
                          thirds = {"shibboleth", "mellon"};
 
-static struct kit_auth_secret *kept[4]; /* so that each is stretched once */
+static struct kit_auth_secret *kept[4]; /* kept, so that each is stretched only once */
 
 static int setup(void **state)
 {
@@ -77,7 +77,7 @@ static struct pending *send_to(struct side *from, const char *name)
     return send;
 }
 
-/* One calls, the other one, or both at once. */
+/* One side connects, the other one, or both at once. */
 static void check_pair(const struct keys *keys_a, const struct keys *keys_b, bool is_met)
 {
     for (uint32_t callers = 1; callers <= 3; callers++) {
@@ -125,13 +125,14 @@ static void processes_with_a_common_key_meet(void **state)
     check_pair(&thirds, &both, false);
 }
 
-/* Which keys there are is no matter of form: whoever finds a key wrong counts it, once. */
+/* A wrong key is not a malformed introduction: the side that finds it counts it as refused,
+ * once. */
 static void a_refused_key_is_not_malformed(void **state)
 {
     static const struct keys none = {NULL, NULL};
     static const struct {
         const struct keys *caller, *called;
-        uint64_t refused[2]; /* as the caller counts, and the called one */
+        uint64_t refused[2]; /* as counted by the caller and by the called side */
     } cases[] = {
         {&none, &before, {1, 0}},
         {&before, &none, {1, 0}},
@@ -171,7 +172,7 @@ static int accept_from(struct side *side, int listener)
     return fd;
 }
 
-/* So many bytes; false: it hung up. */
+/* Receives `size` bytes; false: the peer closed the connection. */
 static bool hear(struct side *side, int fd, uint8_t *bytes, size_t size)
 {
     const uint64_t end = kit_host->clock_ns() + WAIT_NS;
@@ -188,10 +189,8 @@ static bool hear(struct side *side, int fd, uint8_t *bytes, size_t size)
     return true;
 }
 
-/*
- * Somebody plays the one that is called, and refuses whatever it hears. It has two shares, so it
- * gets two codes, and as many calls as there are keys, each with another share of the caller's.
- */
+/* An attacker accepts connections and refuses each introduction. It sends two shares and gets two
+ * codes; and it gets one connection for each key of the caller, each with another share. */
 static void check_calls(const struct keys *keys, uint32_t calls)
 {
     uint8_t challenge[UCX_CHALLENGE], heard[2][UCX_HELLO_HEAD], refusal[UCX_HELLO_HEAD];
@@ -239,7 +238,7 @@ static void who_refuses_is_called_once_for_each_key(void **state)
     check_calls(&both, 2);
 }
 
-/* Nothing that could be tried offline goes to one that has sent no share. */
+/* An accepting side that sends no share gets nothing that would allow offline guessing. */
 static void who_has_no_share_hears_nothing(void **state)
 {
     uint8_t challenge[UCX_CHALLENGE], byte;
@@ -267,10 +266,8 @@ static void who_has_no_share_hears_nothing(void **state)
     side_close(&side);
 }
 
-/*
- * A caller's hello that is under the first, or the second, of two keys, with its codes as they are
- * or in each other's place; whether the called one takes it.
- */
+/* Whether an introduction under the first or second of two keys is accepted, with its two codes in
+ * order or swapped. */
 static bool is_taken(const struct keys *keys_of_caller, bool is_swapped)
 {
     uint8_t challenge[UCX_CHALLENGE];
@@ -298,7 +295,7 @@ static bool is_taken(const struct keys *keys_of_caller, bool is_swapped)
         memcpy(codes + KIT_AUTH_CODE, code, sizeof(code));
     }
     is_good = ucx_auth_check(&called, data, size) == NULL;
-    if (is_good) { /* and answers under the key that it was called with, and no other one */
+    if (is_good) { /* the answer is under the key of the caller, and no other one */
         static const uint8_t none[KIT_AUTH_CODE];
         const bool is_second = keys_of_caller == &before;
 

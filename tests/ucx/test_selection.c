@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is asked for is what is used; what cannot be had is an error that says what there is. */
+/* A requested interface or transport is used; if it is missing, the error lists what there is. */
 
 #include "ucx_test.h"
 
@@ -39,7 +39,7 @@ static struct offers ask(const char *protocol)
     return offers;
 }
 
-/* Opens and closes; the log is what was said meanwhile. */
+/* Opens and closes a class; captures the log meanwhile. */
 static int32_t open_class(const char *protocol, const char *address, uint32_t mode)
 {
     struct na_plugin_init init = {

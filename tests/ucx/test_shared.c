@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared memory in which a killed process left a hole: found by a probe, replaced, gone on with. */
+/* A killed process left a hole in a queue in shared memory: a probe detects that, the queue is
+ * replaced, and communication continues. */
 
 #include "ucx_side.h"
 
 #define WAIT_NS     UINT64_C(10000000000)
 #define DELIVERY_NS UINT64_C(1000000000)
 
-/* The two operations that are ever under way. */
+/* The only two operations in flight. */
 struct outcome {
     void *op;
     int32_t status;
@@ -42,7 +43,7 @@ static void poll_both(struct side *a, struct side *b)
     assert_int_equal(kit_msg_poll(b->context, &count), 0);
 }
 
-/* What became of one message that the other side waits for. */
+/* Sends one message that the other side receives. Returns the status. */
 static int32_t send_one(struct side *from, struct side *to, struct na_plugin_addr *addr)
 {
     uint64_t end = host.clock_ns() + WAIT_NS;
@@ -59,7 +60,7 @@ static int32_t send_one(struct side *from, struct side *to, struct na_plugin_add
     while (!send_outcome.is_done && host.clock_ns() < end)
         poll_both(from, to);
     assert_true(send_outcome.is_done);
-    /* What was sent just before the other side hung up is lost with the connection. */
+    /* A message that was sent just before the other side closed the connection may be lost. */
     end = host.clock_ns() + DELIVERY_NS;
     while (!receive_outcome.is_done && send_outcome.status == NA_PLUGIN_SUCCESS &&
            host.clock_ns() < end)
@@ -108,7 +109,7 @@ static void a_queue_with_a_hole_is_replaced(void **state)
     assert_int_equal(send_one(&b, &a, to_a), 0);
     assert_int_equal(send_one(&a, &b, to_b), 0);
 
-    /* A queue without: nothing changes. */
+    /* A queue without a hole is kept. */
     worker = a.na_class->worker;
     probe(&a);
     for (end = host.clock_ns() + WAIT_NS; a.na_class->probing != 0 && host.clock_ns() < end;)
@@ -117,7 +118,7 @@ static void a_queue_with_a_hole_is_replaced(void **state)
     assert_true(worker->probe_seen == worker->probe_sent);
     assert_int_equal(send_one(&b, &a, to_a), 0);
 
-    /* A probe that never arrives. */
+    /* The probe never arrives. */
     probe(&a);
     poll_both(&a, &b);
     assert_true(worker->is_probing);

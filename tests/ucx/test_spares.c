@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The descriptors that are held so that UCX finds some when it makes an endpoint. */
+/* Spare descriptors, which are closed so that UCX finds free ones when it creates an endpoint. */
 
 #include "ucx_side.h"
 
@@ -17,7 +17,7 @@ static bool are_open(const struct side *side)
     return true;
 }
 
-/* Here as beside shared memory: UCX opens a socket to make the interface active. */
+/* As with shared memory, UCX opens a socket to activate the interface. */
 static void an_endpoint_is_made_when_all_others_are_taken(void **state)
 {
     struct rlimit limit, low;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What a peer can do in the name of another one: a message that names the other's link, a claim to
- * be its process, and its name.
- */
+/* What a peer can do in the name of another one: a message that names the other's link, a claim to
+ * be its process, and the use of its name. */
 
 #include "ucx_side.h"
 
@@ -23,16 +21,16 @@
 #include <unistd.h>
 
 #define WAIT_NS UINT64_C(20000000000)
-#define SIZE    8192u /* an eager piece */
+#define SIZE    8192u /* sent eagerly as one piece */
 
-/* A peer of the target, and what they know of each other. */
+/* A peer of the target, and the handles and links between the two. */
 struct guest {
     struct side side;
     struct na_plugin_addr *to_target;
     struct na_plugin_mem *local, *remote;
-    struct na_plugin_mem *offered; /* what the target knows of `local` */
-    struct ucx_link *link;         /* to the target */
-    struct ucx_link *mirror;       /* the same at the target */
+    struct na_plugin_mem *offered; /* `local`, as deserialized by the target */
+    struct ucx_link *link;         /* from the guest to the target */
+    struct ucx_link *mirror;       /* from the target to the guest */
     uint8_t memory[SIZE];
     void *op;
 };
@@ -43,7 +41,7 @@ struct house {
     uint8_t memory[SIZE];
     struct guest victim, attacker;
     void *op;
-    int threads; /* of this process, when nothing is being closed */
+    int threads; /* threads of this process while no socket is being closed */
 };
 
 static struct na_host host;
@@ -63,7 +61,7 @@ static void poll_all(struct house *house)
     side_poll(&house->attacker.side);
 }
 
-/* Gets what the target offers, which makes them meet. */
+/* Gets the target's memory, which establishes the connection. */
 static int32_t get(struct house *house, struct guest *guest)
 {
     uint64_t end = host.clock_ns() + WAIT_NS;
@@ -172,7 +170,7 @@ static int teardown(void **state)
     return ucx_test_teardown(state);
 }
 
-/* UCX reads the header until it is sent. */
+/* UCX reads the header until the message was sent. */
 struct message {
     uint8_t header[sizeof(struct ucx_put_header)];
 };
@@ -185,7 +183,7 @@ static void sent(void *request, ucs_status_t status, void *arg)
     free(arg);
 }
 
-/* Until the target has given the link up, which may free it. */
+/* Polls until the target has abandoned the link, which may be freed then. */
 static void poll_until_failed(struct house *house, uint64_t link)
 {
     uint64_t end = host.clock_ns() + WAIT_NS;
@@ -196,7 +194,8 @@ static void poll_until_failed(struct house *house, uint64_t link)
     }
 }
 
-/* The target gets from the guest, which does not answer yet; returns the tag of the piece. */
+/* Starts a get by the target from the guest, which does not answer yet. Returns the tag of the
+ * piece. */
 static uint32_t ask(struct house *house, struct guest *guest)
 {
     struct kit_rma_piece *const *posted = house->target.na_class->posted;
@@ -229,7 +228,7 @@ static int32_t await(struct house *house)
     return done_status;
 }
 
-/* The attacker sends threes behind that header, over its own link. */
+/* The attacker sends bytes of value 3 with this header over its own link. */
 static void send_threes(struct house *house, uint32_t am, const void *header, size_t size)
 {
     static uint8_t bytes[SIZE];
@@ -254,7 +253,7 @@ static void send_threes(struct house *house, uint32_t am, const void *header, si
         sent(NULL, UCS_OK, message);
 }
 
-/* A piece in the name of another one's link. */
+/* Sends a piece that names the link of another peer. */
 static void forge(struct house *house, const struct ucx_link *named, const struct kit_key *secret,
                   uint32_t tag)
 {
@@ -266,7 +265,8 @@ static void forge(struct house *house, const struct ucx_link *named, const struc
     send_threes(house, UCX_AM_PIECE, &header, sizeof(header));
 }
 
-/* Likewise a put to what the target offers, which the attacker may write to in its own name. */
+/* Sends a put to memory of the target, naming another peer's link. In its own name the attacker may
+ * write there. */
 static void forge_put(struct house *house, const struct ucx_link *named,
                       const struct kit_key *secret)
 {
@@ -287,7 +287,7 @@ static void forge_put(struct house *house, const struct ucx_link *named,
     send_threes(house, UCX_AM_PUT, &header, sizeof(header));
 }
 
-/* The target takes in what the attacker has sent, which changes nothing. */
+/* The target receives the attacker's message, which has no effect. */
 static void check_dropped(struct house *house, uint32_t tag)
 {
     for (int i = 0; i < 1000; i++)
@@ -309,12 +309,13 @@ static void a_message_does_not_name_anothers_link(void **state)
     while (!house->victim.mirror->is_warned)
         side_poll(&house->target);
     check_dropped(house, tag);
-    /* Nor is what waits for another one's piece taken over one's own link. */
+    /* A piece that was requested from another peer is not accepted over the attacker's link,
+     * either. */
     forge(house, house->attacker.link, &own, tag);
     check_dropped(house, tag);
     assert_int_equal(await(house), 0);
     assert_memory_equal(house->memory, house->victim.memory, SIZE);
-    /* It is the name that makes the difference. */
+    /* The same message with the right name is accepted. */
     tag = ask(house, &house->attacker);
     forge(house, house->attacker.link, &own, tag);
     while (done_op == NULL)
@@ -344,7 +345,7 @@ static void a_put_does_not_name_anothers_link(void **state)
         poll_all(house); /* the attacker drops the answer */
 }
 
-/* As process.c lays it out. */
+/* The layout in process.c. */
 struct record {
     uint32_t magic, reserved;
     uint64_t link;
@@ -364,7 +365,8 @@ static const struct ucx_channel *channel_of(const struct ucx_link *link)
     return NULL;
 }
 
-/* Tells the target to be at the other end of the attacker's link; whether it is believed. */
+/* Claims to the target to be the process at the other end of the attacker's link; whether the
+ * target believes it. */
 static bool claim(struct house *house, const struct record *record)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -404,7 +406,7 @@ static void who_is_at_the_other_end_is_not_claimed(void **state)
     wrong = right;
     wrong.secret.word[1] ^= 1;
     assert_false(claim(house, &wrong));
-    /* The secret was passed on to a process that has a connection of its own. */
+    /* The secret was passed on to a process with a connection of its own. */
     wrong = right;
     assert_true(ucx_channel_end(others, true, &wrong.from));
     assert_false(claim(house, &wrong));
@@ -430,7 +432,7 @@ static void the_name_of_a_connected_peer_is_its_own(void **state)
     guest_close(house, &impostor);
 }
 
-/* Also who has learned what the other one says: it came over another endpoint. */
+/* Knowing the other peer's secret does not help: the message came over another UCX endpoint. */
 static void a_stolen_secret_reaches_nothing(void **state)
 {
     struct house *house = *state;
@@ -448,7 +450,7 @@ static void a_stolen_secret_reaches_nothing(void **state)
 #define LINGER_S 30
 #define NOBODY   65534
 
-/* A connection that closes slowly: the other end does not read what is to be sent. */
+/* Returns a connection that closes slowly: the other end does not read what is to be sent. */
 static int lingering_socket(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -467,7 +469,8 @@ static int lingering_socket(void)
     return fd;
 }
 
-/* The child: calls as another user and leaves the last reference to a socket in the call. */
+/* The child connects as another user, and leaves in the connection the last reference to a socket
+ * that closes slowly. */
 static void leave_a_socket(const struct sockaddr_un *address, socklen_t address_size, int ready)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
@@ -532,9 +535,9 @@ static void another_user_does_not_hold_up_progress(void **state)
     assert_int_equal(get(house, &house->victim), 0);
 }
 
-#define CLOSERS  4  /* as many as process.c closes at a time */
-#define ASKED    16 /* peers who are another user's */
-#define ANOTHERS 42 /* their incarnation */
+#define CLOSERS  4  /* as many sockets as process.c closes at a time */
+#define ASKED    16 /* how often the process of another user is contacted */
+#define ANOTHERS 42 /* the incarnation of that process */
 
 static socklen_t process_place(uint64_t incarnation, struct sockaddr_un *address)
 {
@@ -544,7 +547,7 @@ static socklen_t process_place(uint64_t incarnation, struct sockaddr_un *address
     return (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t) length;
 }
 
-/* The child: is asked as another user, and answers nobody. */
+/* The child is contacted as another user's process, and never answers. */
 static void listen_for_ever(int ready)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -567,7 +570,7 @@ static int count_open(void)
     return count;
 }
 
-/* Each socket that does not close has a thread. */
+/* Polls until there are so many threads: each socket that does not close has one. */
 static void poll_until_threads(struct house *house, int count)
 {
     uint64_t end = host.clock_ns() + WAIT_NS;
@@ -607,12 +610,13 @@ static void sockets_that_do_not_close_do_not_pile_up(void **state)
     before = count_open();
     for (int i = 0; i < ASKED; i++)
         ucx_process_ask(&channel, ANOTHERS);
-    assert_in_range(count_open(), 0, before + 1); /* others are leaving the table by now */
+    /* other sockets may be leaving the table at the same time */
+    assert_in_range(count_open(), 0, before + 1);
     for (int i = 0; i <= CLOSERS; i++) {
         assert_int_equal(kill(pids[i], SIGKILL), 0);
         assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
     }
-    while (channel.na_class->unclosed_fd >= 0) { /* now they close */
+    while (channel.na_class->unclosed_fd >= 0) { /* now the sockets close */
         assert_true(host.clock_ns() < end);
         ucx_process_ask(&channel, ANOTHERS);
     }

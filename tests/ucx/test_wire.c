@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What comes from other processes: introductions and memory handles, whole, cut and garbled. */
+/* Data from other processes: introductions and memory handles; complete, truncated and damaged. */
 
 #include "ucx_test.h"
 
@@ -15,7 +15,7 @@
 
 static bool is_counting, is_dry;
 
-/* In place of libc's. */
+/* Replaces the function of libc. */
 ssize_t getrandom(void *buf, size_t size, unsigned int flags)
 {
     static uint32_t count;
@@ -53,7 +53,7 @@ static struct na_plugin_class *open_class(const char *rma)
     return na_class;
 }
 
-/* As a socket would bring it: the head first, then all. */
+/* Parses an introduction as it arrives at a socket: first the head, then everything. */
 static const char *read_hello(const uint8_t *data, uint32_t size, struct ucx_hello *hello)
 {
     uint32_t told = 0;
@@ -85,7 +85,7 @@ static void introductions_are_checked(void **state)
     for (uint32_t i = 0; i < size; i++) {
         for (uint32_t bit = 0; bit < 8; bit++) {
             data[i] ^= (uint8_t) (1u << bit);
-            /* Bytes 6 and 7 are reserved; the tag is looked at with the key. */
+            /* Bytes 6 and 7 are reserved; the tag is checked with the key. */
             if (i != 6 && i != 7 && (i < UCX_HELLO_CODES || i >= UCX_HELLO_REST))
                 assert_non_null(read_hello(data, size, &hello));
             data[i] ^= (uint8_t) (1u << bit);
@@ -95,7 +95,7 @@ static void introductions_are_checked(void **state)
     assert_int_equal(ucx_class_finalize(na_class), NA_PLUGIN_SUCCESS);
 }
 
-/* The copies are exactly as long as what is said of them, so that a reader beyond them is found. */
+/* The copies have exactly the announced size, so that an overrun is detected. */
 static int32_t read_handle(struct na_plugin_class *na_class, const void *packed, uint64_t size)
 {
     struct na_plugin_mem *mem = NULL;
@@ -172,7 +172,7 @@ static void regions_are_found_by_id_key_rights_and_bounds(void **state)
                      NA_PLUGIN_OVERFLOW);
     assert_int_equal(kit_region_find(regions, id, &key, NA_PLUGIN_MEM_WRITE, 0, 1, &found),
                      NA_PLUGIN_PERMISSION);
-    for (int bit = 0; bit < 128; bit++) { /* it is compared whole */
+    for (int bit = 0; bit < 128; bit++) { /* the whole key is compared */
         wrong = key;
         wrong.word[bit / 64] ^= UINT64_C(1) << bit % 64;
         assert_int_equal(kit_region_find(regions, id, &wrong, NA_PLUGIN_MEM_READ, 0, 1, &found),
@@ -189,7 +189,7 @@ static void regions_are_found_by_id_key_rights_and_bounds(void **state)
     assert_int_equal(ucx_class_finalize(na_class), NA_PLUGIN_SUCCESS);
 }
 
-/* Nothing of one says anything about another one. */
+/* A key says nothing about any other key. */
 static void keys_of_memory_are_random_numbers_of_the_system(void **state)
 {
     struct na_plugin_class *na_class = open_class("messages");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations of endpoints without the core above them. */
+/* Operations of endpoints, driven without the core. */
 #ifndef UCX_MESSAGE_H
 #define UCX_MESSAGE_H
 
@@ -13,9 +13,9 @@
 #define PENDING_WAITS   (-1)
 #define PENDING_WAIT_NS UINT64_C(20000000000)
 
-/* An operation that waits, or has ended. */
+/* An operation that is pending or completed. */
 struct pending {
-    int32_t status; /* PENDING_WAITS, or how it ended */
+    int32_t status; /* PENDING_WAITS, or the final status */
     const char *source;
     uint8_t op[4096];
 };
@@ -44,7 +44,7 @@ static inline struct pending *pending_new(void)
     return pending;
 }
 
-/* What ends in the endpoints is told to those; until kit_host is plugin_host again. */
+/* Makes kit_host report completions to struct pending, until kit_host is plugin_host again. */
 static inline void pending_host(void)
 {
     static struct na_host host;
@@ -55,7 +55,7 @@ static inline void pending_host(void)
     kit_host = &host;
 }
 
-/* A message from one side to another, which receives it and tells whose it is. */
+/* Passes a message from one side to another. Returns the name of its source. */
 static inline const char *message_pass(struct side *from, struct side *to,
                                        struct na_plugin_addr *dest)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An endpoint of the plugin without the core above it. */
+/* An endpoint of the plugin, driven without the core. */
 #ifndef UCX_SIDE_H
 #define UCX_SIDE_H
 
@@ -28,7 +28,7 @@ static inline struct na_plugin_init side_init(const char *protocol)
     };
 }
 
-/* Returns the capabilities. */
+/* Opens a class and returns its capabilities. */
 static inline uint64_t side_open_init(struct side *side, const struct na_plugin_init *init)
 {
     struct na_plugin_class_info info = {.size = sizeof(info)};
@@ -65,7 +65,7 @@ static inline void side_close(struct side *side)
     assert_int_equal(ucx_class_finalize(side->na_class), 0);
 }
 
-/* All descriptors that the process may have, up to `max`; how many they are. */
+/* Opens all free descriptors of the process, at most `max`. Returns how many. */
 static inline int descriptors_take_all(int *fds, int max)
 {
     int count = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Around each group of tests of what the ucx plugin keeps inside. */
+/* Setup and teardown of each group of tests of the ucx plugin's internals. */
 
 #ifndef UCX_TEST_H
 #define UCX_TEST_H
