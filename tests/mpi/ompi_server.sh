@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The server by which Open MPI's jobs find each other: ompi_server.sh start|stop FILE. FILE is where
-# it says how it is reached, for OMPI_MCA_pmix_server_uri=file:FILE.
+# The server by which jobs of Open MPI find each other: ompi_server.sh start|stop FILE. The server
+# writes its address to FILE, for OMPI_MCA_pmix_server_uri=file:FILE.
 set -u
 file=$2
 

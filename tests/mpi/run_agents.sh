@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Runs a test of NA as rank 0, with other ranks that are its peers whenever it wants one:
-# run_agents.sh MPIEXEC INIT_STRING PEERS PEER TEST
+# Runs a test of NA as rank 0; the other ranks are agents, which act as peers when the test requests
+# it: run_agents.sh MPIEXEC INIT_STRING PEERS PEER TEST
 set -u
 mpiexec=$1 init=$2 peers=$3 peer=$4 test=$5
 

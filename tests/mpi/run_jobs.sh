@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Runs programs as two jobs of Open MPI that find each other by an ompi-server:
-# run_jobs.sh MPIEXEC INIT_STRING PEER TEST [ARG]... PEER serves until TEST has ended.
+# Runs programs as two jobs of Open MPI that find each other through an ompi-server: run_jobs.sh
+# MPIEXEC INIT_STRING PEER TEST [ARG]... PEER serves until TEST has ended.
 set -u
 mpiexec=$1 init=$2 peer=$3
 shift 3
@@ -15,7 +15,7 @@ options=(--oversubscribe --ompi-server "file:$work/server" -n 1)
 printf '#!/bin/sh\necho $$ >"%s/pid"\nexec "$@"\n' "$work" >"$work/peer"
 chmod +x "$work/peer"
 
-# The peer ends with its input.
+# The peer ends when its input does.
 mkfifo "$work/input"
 "$mpiexec" "${options[@]}" "$work/peer" "$peer" "$init" ${PEER_OPTION-plain} \
     <"$work/input" >"$work/address" &

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Runs programs as ranks of one MPI_COMM_WORLD: run_ranks.sh MPIEXEC INIT_STRING PEER TEST [ARG]...
-# Rank 0 is PEER, which serves until TEST, rank 1, writes its result to the file that
-# AMALGAM_TEST_RESULT names: before it ends, because ranks wait for each other at their end. With
-# RECOVER=1 the job outlives a rank that is killed, and TEST's result alone counts.
+# Rank 0 is PEER, which serves until TEST, rank 1, has written its result to the file that
+# AMALGAM_TEST_RESULT names. TEST writes it before it ends, because ranks wait for each other in
+# MPI_Finalize(). With RECOVER=1 the job survives a rank that is killed, and only TEST's result
+# counts.
 set -u
 mpiexec=$1 init=$2 peer=$3
 shift 3
@@ -24,7 +25,7 @@ esac
 printf '#!/bin/sh\necho $$ >"%s/pid"\nexec "$@"\n' "$work" >"$work/peer"
 chmod +x "$work/peer"
 
-# The peer ends with its input, which mpiexec gives to rank 0.
+# The peer ends when its input does, which mpiexec passes to rank 0.
 {
     for ((i = 0; i < 2400; i++)); do
         [ ! -e "$work/result" ] || break

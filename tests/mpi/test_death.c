@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rank 1 of two, or a job of its own; rank 0, or the other job, runs transport_peer and is stopped
- * or killed in the middle of a put or get. Among ranks it needs an mpiexec that lets the others go
- * on then (run_ranks.sh RECOVER=1).
+ * Death of a peer. This process is rank 1 of two, or a job of its own; rank 0, or the other job,
+ * runs transport_peer and is stopped or killed in the middle of a put or get. Among ranks this
+ * needs an mpiexec that lets the other ranks continue (run_ranks.sh RECOVER=1).
  */
 
 #include "transport/transport_rma.h"
@@ -69,7 +69,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Cancels end at once while it is stopped, and nothing is amiss when it goes on. */
+/* While the peer is stopped, cancels complete at once; when it continues, everything works. */
 static void stopped_in_the_middle(void **state)
 {
     pid_t pid = peer_pid();
@@ -105,7 +105,8 @@ static void stopped_in_the_middle(void **state)
     }
 }
 
-/* Both kinds under way, and a message: all end, and what comes after fails at once or soon. */
+/* The peer is killed during puts, gets and a message: all end, and later operations fail at once or
+ * soon. */
 static void killed_in_the_middle(void **state)
 {
     struct event events[4] = {0};
@@ -141,7 +142,7 @@ static void killed_in_the_middle(void **state)
     for (size_t k = 0; k < BYTES; k++)
         if (rma.local[k] != SCRIBBLE)
             fail_msg("byte %zu was written after the end", k);
-    /* A put to nobody: cancelled if it does not fail. */
+    /* A put to the dead peer either fails or can be cancelled. */
     assert_int_equal(NA_Put(rma.end.na_class, rma.end.context, event_callback, &events[3],
                             rma.local_mem, 0, rma.remote_mem, 0, BYTES, rma.peer, 0, ops[3]),
                      NA_SUCCESS);
@@ -153,7 +154,7 @@ static void killed_in_the_middle(void **state)
         NA_Op_destroy(rma.end.na_class, ops[i]);
 }
 
-/* "stopped": the peer is not killed, for an MPI that ends us with it. */
+/* "stopped": the peer is only stopped, for an MPI that ends all ranks when one is killed. */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -174,5 +175,5 @@ int main(int argc, char **argv)
     (void) fflush(NULL);
     if (argc > 1)
         return failed;
-    _exit(failed); /* with a rank that is dead MPI would not end */
+    _exit(failed); /* MPI_Finalize() would not return with a dead rank */
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The plugin over an MPI that takes its time and fails: this program stands between the two by
- * MPI's profiling interface. Both endpoints are of this process, which is the only rank.
- */
+/* The plugin over an MPI that is slow and fails: this program wraps MPI's functions through the
+ * profiling interface. Both endpoints are in this process, which is the only rank. */
 
 #include "transport/transport_test.h"
 
@@ -18,27 +16,27 @@
 #define MESSAGES    200u
 #define TARGETS     6u
 #define SIZE        32u
-#define FRAME_MIN   16 /* bytes: shorter messages are no frames */
-#define UNCONFIRMED 64 /* frames to one peer of which none was seen received, at most */
-#define SILENT      16 /* and to one that sends nothing */
+#define FRAME_MIN   16 /* bytes; a shorter message is not a frame */
+#define UNCONFIRMED 64 /* the most frames to one peer that are not known to be received */
+#define SILENT      16 /* the most such frames to a peer that sends nothing */
 #define POLLS       200u
 #define IN_ORDER    5u
 
-/* A message and what became of it. */
+/* A message, its operation and its completion. */
 struct letter {
     struct event event;
     na_op_id_t *op;
     uint8_t data[SIZE];
 };
 
-/* Sends that MPI was not seen to be done with. Handles may be equal. */
+/* Sends whose completion the plugin has not seen. Handles may be equal. */
 static MPI_Request tracked[TRACKED];
 static int tracked_count;
 static int sync_count;
-static bool is_holding; /* MPI is never done with them */
-static bool is_failing; /* and if it is, they failed */
+static bool is_holding; /* the tracked sends do not complete */
+static bool is_failing; /* the tracked sends complete with an error */
 static bool is_receive_wanted;
-static MPI_Request receive_held = MPI_REQUEST_NULL; /* it does not end */
+static MPI_Request receive_held = MPI_REQUEST_NULL; /* this receive does not complete */
 
 static void track(int count, int error, MPI_Request request)
 {
@@ -134,7 +132,8 @@ int MPI_Testsome(int count, MPI_Request requests[], int *done_count, int indices
     for (int i = 0; i < count; i++)
         if (is_held(asked[i]))
             requests[i] = asked[i];
-    for (int i = 0, j = *done_count - 1; i < j; i++, j--) { /* any order is right */
+    /* MPI may report completions in any order */
+    for (int i = 0, j = *done_count - 1; i < j; i++, j--) {
         int index = indices[i];
         MPI_Status status = statuses[i];
 
@@ -193,7 +192,7 @@ static size_t letters_done(const struct letter *letters, size_t count)
     return done;
 }
 
-/* Both sides poll, for a while or until all messages are there. */
+/* Polls both sides for a while, or until all messages have completed. */
 static void exchange(struct end *from, struct end *to, const struct letter *letters, size_t count)
 {
     uint64_t end = now_ms() + TEST_WAIT_MS;
@@ -216,7 +215,7 @@ static void letters_check(const struct letter *letters, size_t count)
     }
 }
 
-/* A message each way, so that no frame of the two that follows is a HELLO. */
+/* Passes a message in each direction, so that later frames contain no HELLO. */
 static void get_to_know(struct end *from, na_addr_t *addr, struct end *to)
 {
     struct letter in, out;
@@ -232,7 +231,8 @@ static void get_to_know(struct end *from, na_addr_t *addr, struct end *to)
     letters_close(to, &in, 1);
 }
 
-/* Whom MPI is not done sending to is not sent much, and everything in the end. */
+/* When sends do not complete, only a few more are started to that peer; later all messages
+ * arrive. */
 static void test_slow_sends(void **state)
 {
     static struct letter in[MESSAGES], out[MESSAGES];
@@ -266,7 +266,7 @@ static void test_slow_sends(void **state)
     assert_int_equal(tracked_count, 0);
 }
 
-/* Who answers is asked now and then, too, whether it receives. */
+/* Also to a peer that answers, some sends are synchronous, to confirm that it receives. */
 static void test_answers(void **state)
 {
     struct end from, to;
@@ -291,7 +291,7 @@ static void test_answers(void **state)
     assert_int_equal(tracked_count, 0);
 }
 
-/* More frames than are left for later, to several peers, without a poll between. */
+/* More frames than are left to complete later, to several peers, without a poll in between. */
 static void test_many_sends(void **state)
 {
     static struct letter in[TARGETS][IN_ORDER + 2], out[TARGETS][IN_ORDER + 2];
@@ -330,7 +330,7 @@ static void test_many_sends(void **state)
     assert_int_equal(tracked_count, 0);
 }
 
-/* A message that was taken for sent is lost: what waits for its peer ends. */
+/* A message that counted as sent is lost: the receive from that peer ends with an error. */
 static void test_failed_send(void **state)
 {
     struct letter out, reply;
@@ -354,14 +354,14 @@ static void test_failed_send(void **state)
     assert_int_equal(out.event.done, 1);
     letters_close(&from, &out, 1);
     letters_close(&from, &reply, 1);
-    get_to_know(&from, addr, &to); /* it was not gone */
+    get_to_know(&from, addr, &to); /* the peer is still there */
     NA_Addr_free(from.na_class, addr);
     end_close(&to);
     end_close(&from);
     assert_int_equal(tracked_count, 0);
 }
 
-/* The memory of what is being sent outlives the class, until MPI is done with it. */
+/* Memory of sends that MPI has not completed outlives the class. */
 static void test_remains(void **state)
 {
     struct end from, to, other;
@@ -391,7 +391,7 @@ static void test_remains(void **state)
     assert_int_equal(tracked_count, 0);
 }
 
-/* MPI is done with messages in another order than they were sent in; others go on meanwhile. */
+/* MPI completes messages out of order; messages to another peer are not delayed. */
 static void test_order(void **state)
 {
     struct letter in[IN_ORDER], out[IN_ORDER], in_other, out_other;

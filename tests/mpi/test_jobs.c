@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The modules of the plugin that deal with messages, with MPI and the message layer played by this
- * file: here MPI takes as long as we like for each message, fails when it is told to, and has them
- * done in any order, which MPI itself does rarely.
+ * The plugin's modules that handle messages. This file simulates MPI and the message layer: the
+ * simulated MPI completes messages when the test says so, in any order, and fails when told to,
+ * which MPI itself does rarely.
  */
 
 #include "mpi_class.h"
@@ -20,25 +20,25 @@
 
 #define FAKES 1024
 
-/* What a request stands for. */
+/* The state behind a request. */
 struct fake {
-    bool is_there; /* MPI has not let go of it */
+    bool is_there; /* MPI has not freed the request */
     bool is_send, is_sync;
     bool is_done, is_cancelled;
     int error;
-    int asked; /* times */
+    int asked; /* how often it was tested */
     uint8_t *data;
     int size, source;
 };
 
 static struct fake fakes[FAKES];
 static uint32_t fake_count;
-static int send_error; /* of the next MPI_Isend or MPI_Issend */
+static int send_error; /* error of the next MPI_Isend() or MPI_Issend() */
 static bool sends_at_once, holds, closes, is_over;
-static uint32_t answers; /* frames to send when one was sent */
-static int rest_size;    /* of the message that nobody receives; negative: there is none */
+static uint32_t answers; /* frames to send in reply to a sent one */
+static int rest_size;    /* size of the message that no receive matches; negative: none */
 static int32_t piece_status;
-static uint8_t delivered[FAKES]; /* first bytes of frames */
+static uint8_t delivered[FAKES]; /* the first byte of each delivered frame */
 static uint32_t delivered_count, sent_count, failed_count;
 static int32_t sent_status;
 static uint64_t clock_now;
@@ -351,7 +351,7 @@ void kit_rma_poll(struct kit_rma *rma, uint64_t now)
 
 _Atomic uint32_t mpi_activity;
 
-/* A look at the clock takes 10 ms. */
+/* Each reading of the clock advances it by 10 ms. */
 static uint64_t host_clock(void)
 {
     return clock_now += UINT64_C(10000000);
@@ -436,7 +436,7 @@ static void polls(void)
     assert_int_equal(na_class.posted_count, MPI_SHARED_RECEIVES);
 }
 
-/* A receive of the link that MPI has not filled, the first that was posted. */
+/* Returns the first posted receive of the link that MPI has not filled. */
 static struct fake *receive_of(const struct mpi_link *link)
 {
     struct fake *first = NULL;
@@ -452,7 +452,7 @@ static struct fake *receive_of(const struct mpi_link *link)
     return first;
 }
 
-/* It is filled with that, of which MPI says the size. */
+/* Fills a receive with data; MPI reports `told` as the size. */
 static void fill(struct fake *fake, const void *data, size_t size, size_t told)
 {
     memcpy(fake->data, data, size);
@@ -461,14 +461,14 @@ static void fill(struct fake *fake, const void *data, size_t size, size_t told)
     fake->is_done = true;
 }
 
-/* MPI fills the receive that is next, as it does. */
+/* MPI fills the next receive, in the order of posting. */
 static void bring(const void *data, size_t size, size_t told)
 {
     fill(receive_of(shared), data, size, told);
     polls();
 }
 
-/* Requests that MPI has not let go of. */
+/* Counts the requests that MPI has not freed. */
 static uint32_t requests_there(void)
 {
     uint32_t count = 0;
@@ -483,7 +483,7 @@ struct message {
     uint8_t byte[16];
 };
 
-/* A frame of the way `way` of endpoint `serial` of rank 1, and what is in it. */
+/* Makes a frame of endpoint `serial` of rank 1 over its link number `way`. */
 static struct message message_make(uint32_t serial, uint32_t way, uint32_t sequence, uint8_t byte)
 {
     return (struct message){.header = {serial, way, sequence, MPI_FRAME_MAGIC}, .byte = {byte}};
@@ -496,7 +496,7 @@ static void bring_frame(uint32_t serial, uint32_t way, uint32_t sequence, uint8_
     bring(&message, sizeof(message), sizeof(message));
 }
 
-/* On the way of its own of the peer. */
+/* Delivers a frame over the peer's own link. */
 static void bring_to_link(uint32_t sequence, uint8_t byte)
 {
     struct message message = message_make(3, 5, sequence, byte);
@@ -537,7 +537,7 @@ static void frames_wait_for_their_turn(void **state)
     expect_delivered("bcd");
     bring_frame(0, 5, 4, 'e');
     expect_delivered("ef");
-    /* Again and again: none of those that waited takes room any more. */
+    /* Many times: frames that waited earlier leave no state that uses up room. */
     for (uint32_t i = 6; i < 6 + 4 * MPI_EARLY_MAX; i += 2) {
         bring_frame(0, 5, i + 1, 'h');
         bring_frame(0, 5, i, 'g');
@@ -545,12 +545,12 @@ static void frames_wait_for_their_turn(void **state)
     }
 }
 
-/* Of each endpoint, whatever the others send. */
+/* The order is kept for each endpoint, independent of the frames of others. */
 static void endpoints_are_told_apart(void **state)
 {
     (void) state;
     bring_frame(0, 5, 1, 'b');
-    for (uint32_t i = 1; i < 3; i++) { /* these two are in one place of the table */
+    for (uint32_t i = 1; i < 3; i++) { /* both are in one place of the table */
         bring_frame(i * MPI_BUCKETS, 5, 0, 'c');
         bring_frame(i * MPI_BUCKETS, 5, 1, 'd');
     }
@@ -559,7 +559,7 @@ static void endpoints_are_told_apart(void **state)
     expect_delivered("ab");
 }
 
-/* Those that come on a way of their own count for themselves, and are forgotten with it. */
+/* Frames over a link of its own have their own order, which is forgotten with the link. */
 static void ways_are_told_apart(void **state)
 {
     (void) state;
@@ -576,7 +576,8 @@ static void ways_are_told_apart(void **state)
     expect_delivered("ef");
 }
 
-/* A way that is closed when a frame came: what follows is dropped, until the other side's end. */
+/* The link closes while a frame waits: later frames are dropped, and receives are reposted until
+ * the peer's BYE. */
 static void a_way_that_closes(void **state)
 {
     (void) state;
@@ -585,7 +586,8 @@ static void a_way_that_closes(void **state)
     bring_to_link(1, 'b');
     bring_to_link(0, 'a');
     expect_delivered("a");
-    assert_int_equal(link_to->jobs, 1 + MPI_LINK_RECEIVES - 1); /* 'b' is kept, 'a' was the last */
+    /* 'b' is kept, and the receive of 'a' is posted again no more */
+    assert_int_equal(link_to->jobs, 1 + MPI_LINK_RECEIVES - 1);
     bring_to_link(2, 'c');
     assert_int_equal(link_to->jobs, 1 + MPI_LINK_RECEIVES - 1);
     link_to->has_heard_bye = true;
@@ -594,7 +596,7 @@ static void a_way_that_closes(void **state)
     expect_delivered("");
 }
 
-/* One that comes twice, or too early by far, is dropped, and in nobody's way. */
+/* A duplicate, or a frame too far ahead, is dropped without an effect on others. */
 static void frames_out_of_bounds(void **state)
 {
     (void) state;
@@ -609,7 +611,7 @@ static void frames_out_of_bounds(void **state)
     assert_int_equal(delivered_count, 1 + MPI_EARLY_MAX);
 }
 
-/* A way that was made anew counts from 0, and what the old one still brings is dropped. */
+/* A new link starts counting from 0, and later frames of the old one are dropped. */
 static void a_new_way(void **state)
 {
     (void) state;
@@ -637,7 +639,7 @@ static void what_is_no_frame(void **state)
     message.header.magic ^= 1;
     bring(&message, sizeof(message), sizeof(message));
     message.header.magic ^= 1;
-    for (int i = 0; i < 2; i++) { /* not all of it, and MPI says so */
+    for (int i = 0; i < 2; i++) { /* truncated, and MPI reports that */
         fake = receive_of(shared);
         fake->error = MPI_ERR_TRUNCATE;
         if (i == 0)
@@ -649,14 +651,14 @@ static void what_is_no_frame(void **state)
     expect_delivered("a");
 }
 
-/* Another one may be done before the one that MPI fills next, and all of them at once. */
+/* Receives complete in another order than MPI fills them, and all at once. */
 static void receives_in_any_order(void **state)
 {
     struct fake *first = receive_of(shared);
     struct message message = message_make(0, 5, 0, 'a');
 
     (void) state;
-    first->is_done = true; /* for receive_of */
+    first->is_done = true; /* so that receive_of() skips it */
     fill(receive_of(shared), &message, sizeof(message), sizeof(message));
     first->is_done = false;
     polls();
@@ -665,7 +667,7 @@ static void receives_in_any_order(void **state)
         message = message_make(0, 5, 1 + i, (uint8_t) ('b' + i));
         fill(receive_of(shared), &message, sizeof(message), sizeof(message));
     }
-    for (uint32_t i = 0; i < 4; i++) { /* enough are posted all the time */
+    for (uint32_t i = 0; i < 4; i++) { /* enough receives are posted at any time */
         assert_int_equal(mpi_poll(&na_class.fabric), NA_PLUGIN_SUCCESS);
         assert_true(na_class.posted_count >= MPI_SHARED_RECEIVES / 2 - 1);
     }
@@ -673,13 +675,14 @@ static void receives_in_any_order(void **state)
     expect_delivered("bcdefghi");
 }
 
-/* What the message layer keeps stays as it is; as many receives are posted as before. */
+/* Frames that the message layer keeps are not overwritten; as many receives are posted as
+ * before. */
 static void held_frames(void **state)
 {
     (void) state;
     holds = true;
     for (uint32_t i = 0; i < 3 * MPI_SHARED_RECEIVES; i++)
-        bring_frame(0, 5, i ^ 1, 'a'); /* each other one waits for its turn, too */
+        bring_frame(0, 5, i ^ 1, 'a'); /* every second frame also waits for its turn */
     assert_int_equal(delivered_count, 3 * MPI_SHARED_RECEIVES);
     assert_int_equal(requests_there(), MPI_SHARED_RECEIVES);
     for (uint32_t i = 0; i < 3 * MPI_SHARED_RECEIVES; i++) {
@@ -694,7 +697,7 @@ static void held_frames(void **state)
  * Sending
  */
 
-/* A small one counts as sent at once, but its memory is MPI's until MPI is done with it. */
+/* A small frame counts as sent at once, but MPI uses its memory until the send completes. */
 static void small_frames(void **state)
 {
     struct fake *fake;
@@ -715,7 +718,8 @@ static void small_frames(void **state)
     assert_int_equal(failed_count, 0);
 }
 
-/* Of many that MPI does not let go of a few wait to be asked for; of those behind MPI is asked. */
+/* Only a limited number of small sends is left to be tested later; beyond that they are tested at
+ * once. */
 static void many_small_frames(void **state)
 {
     (void) state;
@@ -735,7 +739,7 @@ static void many_small_frames_at_once(void **state)
 {
     (void) state;
     sends_at_once = true;
-    link_to->sent = 1; /* none of these waits until it is received */
+    link_to->sent = 1; /* avoids a synchronous send */
     for (uint32_t i = 0; i < MPI_SENT_MAX; i++) {
         link_to->sent = 1;
         (void) send_frame(10);
@@ -748,7 +752,7 @@ static void many_small_frames_at_once(void **state)
     assert_int_equal(sent_status, NA_PLUGIN_SUCCESS);
 }
 
-/* A large one is sent when MPI is done with it. */
+/* A large frame counts as sent only when MPI has completed it. */
 static void large_frames(void **state)
 {
     struct fake *fake;
@@ -765,7 +769,7 @@ static void large_frames(void **state)
     assert_int_equal(link_to->jobs, 0);
 }
 
-/* Errors at once, when MPI is asked, and when nobody waits for an end any more. */
+/* A send fails in the call, when it is tested, or after it already counted as sent. */
 static void sends_that_fail(void **state)
 {
     struct fake *fake;
@@ -792,7 +796,7 @@ static void sends_that_fail(void **state)
     assert_false(fake->is_there);
 }
 
-/* Ways that are not there, or not yet, and an endpoint of this process that is closed. */
+/* Links that do not exist, are not ready, or lead to a closed endpoint of this process. */
 static void ways_that_are_not_there(void **state)
 {
     (void) state;
@@ -809,7 +813,8 @@ static void ways_that_are_not_there(void **state)
     assert_int_equal(fake_count, MPI_SHARED_RECEIVES);
 }
 
-/* Of so many to a peer that says nothing one waits until it is received, and is sent then. */
+/* To a silent peer, one of several frames is a synchronous send, which completes only when it is
+ * received. */
 static void silent_peers_are_waited_for(void **state)
 {
     (void) state;
@@ -827,7 +832,8 @@ static void silent_peers_are_waited_for(void **state)
     }
 }
 
-/* One that answers, less often; as soon as it does not, like others. */
+/* To a peer that answers, synchronous sends are rarer; when it stops answering, they are as
+ * frequent as to others. */
 static void peers_that_answer_are_not(void **state)
 {
     uint32_t i;
@@ -847,7 +853,7 @@ static void peers_that_answer_are_not(void **state)
  * The end
  */
 
-/* What MPI does not let go of when the class closes stays as it is until it does. */
+/* Sends that MPI has not completed when the class closes keep their memory until they complete. */
 static void remains(void **state)
 {
     struct fake *small, *large;
@@ -864,7 +870,7 @@ static void remains(void **state)
     for (uint32_t i = 0; i < MPI_SHARED_RECEIVES; i++)
         assert_true(fakes[i].is_cancelled && !fakes[i].is_there);
     mpi_remains_look();
-    large->is_done = is_over = true; /* nothing is asked after MPI's own end */
+    large->is_done = is_over = true; /* nothing is tested after MPI_Finalize() */
     mpi_remains_look();
     assert_true(large->is_there);
     is_over = false;
@@ -881,7 +887,7 @@ static void remains(void **state)
     mpi_remains_look();
 }
 
-/* A receive that was looked at only, and is not posted again, keeps nothing of MPI's. */
+/* A receive that was tested but is not posted again holds no request of MPI. */
 static void receives_that_are_not_posted_again(void **state)
 {
     struct message message = message_make(0, 5, 0, 'a');
@@ -897,7 +903,7 @@ static void receives_that_are_not_posted_again(void **state)
     assert_false(fake->is_there);
 }
 
-/* The other side's BYE is heard while the class closes. */
+/* The peer's BYE is received while the class closes. */
 static void a_goodbye_at_the_end(void **state)
 {
     struct mpi_job *job = mpi_job_get(&na_class, link_to, MPI_JOB_RECV_META);
@@ -910,7 +916,7 @@ static void a_goodbye_at_the_end(void **state)
     assert_true(link_to->has_heard_bye);
 }
 
-/* Whatever list a message is in when MPI is not there any more. */
+/* The class closes after MPI_Finalize(), with messages in every list. */
 static void the_class_closes_after_mpi(void **state)
 {
     struct message message = message_make(0, 5, 1, 'b');
@@ -923,7 +929,7 @@ static void the_class_closes_after_mpi(void **state)
     assert_int_equal(mpi_poll(&na_class.fabric), NA_PLUGIN_SUCCESS);
     assert_false(kit_list_empty(&na_class.again));
     (void) send_frame(10);
-    for (uint32_t i = 0; i < fake_count; i++) /* MPI is gone */
+    for (uint32_t i = 0; i < fake_count; i++) /* MPI_Finalize() was called */
         fakes[i].is_there = false;
     while (na_class.requests.count != 0) {
         free(na_class.requests.jobs[na_class.requests.count - 1]->data);
@@ -949,7 +955,7 @@ static struct mpi_job *receive_piece(void)
     return job;
 }
 
-/* One that was taken back says so, and its memory serves the next one. */
+/* A piece that was withdrawn is reported as such, and its memory is used for the next one. */
 static void pieces(void **state)
 {
     struct mpi_job *job;
@@ -974,7 +980,8 @@ static void pieces(void **state)
     assert_int_equal(link_to->jobs, 0);
 }
 
-/* However long it is, no more is taken than there is room for. */
+/* A message that no receive matches is received and dropped, however long it is, without more
+ * memory. */
 static void what_nobody_receives(void **state)
 {
     (void) state;
@@ -988,7 +995,7 @@ static void what_nobody_receives(void **state)
     assert_int_equal(link_to->jobs, 0);
 }
 
-/* More than there is room for at first, in any order. */
+/* More requests than there is room for at first, completed in any order. */
 static void many_at_a_time(void **state)
 {
     struct fake *sends[200];
@@ -1004,7 +1011,7 @@ static void many_at_a_time(void **state)
     }
 }
 
-/* There is more to be dealt with when room for more is made. */
+/* The list of requests grows while completions are being handled. */
 static void many_from_inside(void **state)
 {
     struct fake *sends[60];

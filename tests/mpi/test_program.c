@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program that uses MPI itself, with classes over the plugin: who initialises MPI and how, whose
- * ranks the addresses are, and what is said when it cannot work.
- * Usage: test_program SCENARIO; rank 0 of those that are started says what went wrong.
+ * A program that uses MPI itself, with classes over the plugin: who initializes MPI and how, which
+ * ranks the addresses name, and the error messages when something is unsupported.
+ *
+ * Usage: test_program SCENARIO; rank 0 reports what went wrong.
  */
 
 #include "transport/transport_test.h"
@@ -27,7 +28,7 @@ struct scenario {
 
 static char init_string[64];
 
-/* Fails to open, and says a text that has the word in it. */
+/* Opening a class fails, with an error text that contains the word. */
 static int refused(const struct na_init_info *info, const char *word)
 {
     char reason[1024] = "";
@@ -43,7 +44,8 @@ static int refused(const struct na_init_info *info, const char *word)
     return 0;
 }
 
-/* Rank `me` of the addresses sends to the next of `count` and receives from the one before. */
+/* Rank `me` of the communicator sends to the next of `count` ranks and receives from the previous
+ * one. */
 static int ring(int me, int count, const struct na_init_info *info)
 {
     char address[512], expected[512];
@@ -82,7 +84,7 @@ static int rank_and_size(int *rank, int *size)
     return 0;
 }
 
-/* Messages of the program's own go on meanwhile, also those that take anything. */
+/* The program's own messages continue meanwhile, including receives from any source. */
 static int run_multiple(void)
 {
     int rank, size, level, got = 0, sent;
@@ -101,7 +103,7 @@ static int run_multiple(void)
     return refused(NULL, "MPI was finalized");
 }
 
-/* A program with one thread. */
+/* A program that initializes MPI for one thread. */
 static int run_funneled(void)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -109,20 +111,21 @@ static int run_funneled(void)
 
     TEST_REQUIRE(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) == MPI_SUCCESS);
     TEST_REQUIRE(rank_and_size(&rank, &size) == 0);
-    if (level < MPI_THREAD_MULTIPLE) /* it may give more than it was asked for */
+    if (level < MPI_THREAD_MULTIPLE) /* MPI may provide a higher level than requested */
         TEST_REQUIRE(refused(NULL, "MPI_THREAD_MULTIPLE") == 0);
     info.thread_mode = NA_THREAD_MODE_SINGLE;
     TEST_REQUIRE(ring(rank, size, &info) == 0);
     return MPI_Finalize() == MPI_SUCCESS ? 0 : 1;
 }
 
-/* Rank 0 stays out of it; the others have ranks of their own. */
+/* Rank 0 is not in the communicator; the others have new ranks in it. */
 static int run_communicator(void)
 {
     int rank, size, level;
     MPI_Comm comm;
 
-    TEST_REQUIRE(NA_MPI_Set_init_intra_comm(MPI_COMM_SELF) == NA_FAULT); /* not initialised */
+    /* MPI is not initialized */
+    TEST_REQUIRE(NA_MPI_Set_init_intra_comm(MPI_COMM_SELF) == NA_FAULT);
     TEST_REQUIRE(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level) == MPI_SUCCESS);
     TEST_REQUIRE(rank_and_size(&rank, &size) == 0 && size > 2);
     TEST_REQUIRE(MPI_Comm_split(MPI_COMM_WORLD, rank == 0, -rank, &comm) == MPI_SUCCESS);
@@ -134,12 +137,12 @@ static int run_communicator(void)
         TEST_REQUIRE(NA_MPI_Set_init_intra_comm(MPI_COMM_NULL) == NA_SUCCESS);
     }
     TEST_REQUIRE(MPI_Comm_free(&comm) == MPI_SUCCESS);
-    /* And now all of them. */
+    /* Now with MPI_COMM_WORLD. */
     TEST_REQUIRE(ring(rank, size, NULL) == 0);
     return MPI_Finalize() == MPI_SUCCESS ? 0 : 1;
 }
 
-/* One that is forked has no MPI, and says so. */
+/* In a forked child MPI is not usable, and opening a class is an error. */
 static int run_forked(void)
 {
     struct end end;
@@ -157,7 +160,7 @@ static int run_forked(void)
     return 0;
 }
 
-/* Started alone, or by the mpiexec of another MPI. */
+/* Started without mpiexec, or by the mpiexec of another MPI. */
 static int run_alone(void)
 {
     char address[128];
@@ -171,10 +174,8 @@ static int run_alone(void)
     return 0;
 }
 
-/*
- * Open MPI 4.1 may crash when it is finalised while its thread still does what initialising began;
- * it has no call that waits for that.
- */
+/* Open MPI 4.1 may crash when MPI_Finalize() is called while a thread still continues the
+ * initialization; there is no call that waits for that. */
 static int run_foreign(void)
 {
     const int ret = refused(NULL, "by the mpiexec of another MPI");
@@ -183,7 +184,7 @@ static int run_foreign(void)
     return ret;
 }
 
-/* mpi+dynamic where it does not exist, or where nobody is found. */
+/* mpi+dynamic where it does not exist, or where jobs cannot find each other. */
 static int run_unsupported(void)
 {
     return refused(NULL, "MPI_Open_port");
@@ -201,7 +202,7 @@ static int run_unreachable(void)
     TEST_REQUIRE(port != NULL);
     end_address(&end, address, sizeof(address));
     TEST_REQUIRE(strstr(address, port) != NULL);
-    /* A port of another job. */
+    /* The port of another job. */
     (void) snprintf(address, sizeof(address), "%s://1234567890.0:1718256616#0", init_string);
     TEST_REQUIRE(NA_Addr_lookup(end.na_class, address, &addr) == NA_SUCCESS);
     TEST_REQUIRE(end_send(&end, addr, "hello", 5, 1, false) == NA_HOSTUNREACH);

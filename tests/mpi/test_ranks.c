@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rank 1 of two, or a job of its own; rank 0, or the other job, runs transport_peer. What puts and
- * gets over messages promise: the data, an end at once when they are cancelled at any phase, memory
- * left alone afterwards, and nothing for those who forge a handle.
+ * Puts and gets that are emulated with messages. This process is rank 1 of two, or a job of its
+ * own; rank 0, or the other job, runs transport_peer. The tests check the data, that a cancel in
+ * any phase completes at once, that memory is not touched afterwards, and that forged handles are
+ * refused.
  */
 
 #include "transport/transport_rma.h"
@@ -22,7 +23,8 @@
 
 static struct rma rma;
 
-/* Of the peer: of another job, or of rank 0, which follows from the one of this rank. */
+/* Returns the address of the peer: of another job, or of rank 0, which is derived from this rank's
+ * address. */
 static void peer_address(const struct end *end, char *address, size_t size)
 {
     const char *given = getenv("AMALGAM_TEST_PEER_ADDRESS");
@@ -120,7 +122,7 @@ static void puts_and_gets(void **state)
             rma.local[3 + k] = (uint8_t) (k * 11 + i);
             expected += rma.local[3 + k];
         }
-        /* What is there now is what the last put wrote, or what was exposed. */
+        /* The memory contains the data of the last put, and otherwise the initial bytes. */
         for (size_t k = 0; k < sizes[i]; k++)
             expected -= i > 0 && k < sizes[i - 1] ? (uint8_t) (k * 11 + i - 1) : rma_exposed(k + 2);
         assert_int_equal(rma_transfer(&rma, true, 3, 2, sizes[i]), NA_SUCCESS);
@@ -128,7 +130,7 @@ static void puts_and_gets(void **state)
     }
 }
 
-/* The peer does it: both sides are origin and target at once. */
+/* The peer transfers, too: both sides are origin and target at once. */
 static void the_peer_transfers(void **state)
 {
     (void) state;
@@ -156,7 +158,8 @@ static void the_peer_transfers(void **state)
     }
 }
 
-/* After so many polls, or milliseconds; what the operation ended with. */
+/* Cancels a transfer after `polls` polls and `ms` milliseconds. Returns the status of the
+ * operation. */
 static na_return_t cancel_after(bool is_put, unsigned int polls, unsigned int ms)
 {
     na_op_id_t *op = NA_Op_create(rma.end.na_class, NA_OP_SINGLE);
@@ -175,16 +178,17 @@ static na_return_t cancel_after(bool is_put, unsigned int polls, unsigned int ms
     begin = now_ms();
     assert_int_equal(NA_Cancel(rma.end.na_class, rma.end.context, op), NA_SUCCESS);
     assert_true(event_wait(&rma.end, &event, TEST_WAIT_MS));
-    /* The other side is not waited for. */
+    /* A cancel does not wait for the target. */
     if (event.ret == NA_CANCELED)
         assert_true(now_ms() - begin < NAP_MS);
-    memset(rma.local, SCRIBBLE, BYTES); /* it is ours again */
+    memset(rma.local, SCRIBBLE, BYTES); /* the transport must not access the buffer any more */
     assert_int_equal(event.done, 1);
     NA_Op_destroy(rma.end.na_class, op);
     return event.ret;
 }
 
-/* No byte that was written here after the end is there, and none from there came here. */
+/* No byte written to the local buffer after the end reached the target, and none from the target
+ * arrived there. */
 static void check_left_alone(void)
 {
     end_progress(&rma.end, 20);
@@ -218,7 +222,7 @@ static void cancelled_at_every_phase(void **state)
     check_left_alone();
 }
 
-/* After the last piece there is nothing to cancel. */
+/* A cancel after the last piece has no effect. */
 static void cancelled_after_the_end(void **state)
 {
     (void) state;
@@ -227,7 +231,7 @@ static void cancelled_after_the_end(void **state)
     check_left_alone();
 }
 
-/* The target does nothing for a while: not even then does the origin wait for it. */
+/* The target does not progress for a while; a cancelled operation completes nevertheless. */
 static void cancelled_while_the_target_sleeps(void **state)
 {
     (void) state;
@@ -240,7 +244,7 @@ static void cancelled_while_the_target_sleeps(void **state)
     }
 }
 
-/* The target takes its memory back in the middle: the rest fails, and the next handle works. */
+/* The target deregisters its memory during a transfer: the rest fails, and a new handle works. */
 static void deregistered_in_the_middle(void **state)
 {
     (void) state;
@@ -268,7 +272,7 @@ static void deregistered_in_the_middle(void **state)
     }
 }
 
-/* Whatever bit of the handle is changed, nothing of the peer is written or read beyond it. */
+/* Handles with one flipped bit give no access to memory beyond the peer's region. */
 static void forged_handles(void **state)
 {
     uint64_t before;
@@ -286,7 +290,7 @@ static void forged_handles(void **state)
             na_mem_handle_t *good = rma.remote_mem;
 
             rma.remote_mem = forged;
-            /* Beyond what is exposed, so that not even a handle as good as the true one may. */
+            /* The range is out of bounds, so that even the true handle is refused. */
             assert_int_not_equal(rma_transfer(&rma, i % 2 != 0, 0, BYTES - 5, 10), NA_SUCCESS);
             assert_int_not_equal(rma_transfer(&rma, i % 2 == 0, 0, SIZE_MAX - 5, 10), NA_SUCCESS);
             rma.remote_mem = good;
@@ -301,7 +305,7 @@ static void forged_handles(void **state)
     assert_int_equal(rma_transfer(&rma, false, 0, 0, BYTES), NA_SUCCESS);
 }
 
-/* The flags of the peer's region are the peer's to check. */
+/* The peer checks the flags of its own region. */
 static void access_flags(void **state)
 {
     (void) state;
@@ -314,7 +318,8 @@ static void access_flags(void **state)
     assert_int_equal(rma_expose(&rma, NA_MEM_READWRITE, 1), 0);
 }
 
-/* Further endpoints of this rank come and go; none gets what was meant for another. */
+/* Other endpoints of this rank are opened and closed; none of them gets a message for another
+ * one. */
 static void endpoints_come_and_go(void **state)
 {
     struct end ends[3];
