@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See bmi_fixture.h. */
 
 #include "bmi_fixture.h"
 

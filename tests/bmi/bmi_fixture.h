@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two instances of BMI in one process, each at a port of its own, and what drives them. */
+/* Two instances of BMI in one process, each listening at its own port, and functions to drive
+ * them. */
 
 #ifndef BMI_FIXTURE_H
 #define BMI_FIXTURE_H
@@ -16,7 +17,7 @@
 
 #define LOCALHOST "tcp://127.0.0.1:"
 
-/* Completions that a side remembers. */
+/* The most completions that a side records. */
 #define SIDE_COMPLETIONS 64
 
 struct completion {
@@ -34,27 +35,27 @@ struct side {
     int count;
 };
 
-/* `port` 0 takes a free one; -1 does not listen. */
+/* `port` 0: any free port; -1: does not listen. */
 void side_open(struct side *side, int port);
 void side_close(struct side *side);
 
-/* Makes it current and returns the address of the other. */
+/* Makes the side current and returns the address of the other side. */
 BMI_addr_t side_lookup(struct side *side, const struct side *other);
 
-/* Both make progress once; what completed is remembered. `b` may be NULL. */
+/* Progresses both sides once and records completions. `b` may be NULL. */
 void sides_progress(struct side *a, struct side *b);
 
-/* Until `side` has so many completions, at most 10 s. */
+/* Progresses until `side` has `count` completions, for at most 10 s. */
 void sides_wait(struct side *side, struct side *other, int count);
 
-/* The next unexpected message of `side`. */
+/* Waits for the next unexpected message of `side`. */
 struct BMI_unexpected_info sides_wait_unexpected(struct side *side, struct side *other);
 
-/* True: an unexpected message was there within the time. */
+/* Waits for an unexpected message for at most `ms`; true if there was one. */
 bool sides_poll_unexpected(struct side *side, struct side *other, int ms,
                            struct BMI_unexpected_info *info);
 
-/* Posts; what completes at once is remembered like the rest. Returns the id. */
+/* Posts an operation; an immediate completion is recorded like the others. Returns the id. */
 bmi_op_id_t side_send(struct side *side, BMI_addr_t to, const void *data, size_t size,
                       bmi_msg_tag_t tag, void *user_ptr);
 void side_send_unexpected(struct side *side, BMI_addr_t to, const void *data, size_t size,
@@ -62,23 +63,23 @@ void side_send_unexpected(struct side *side, BMI_addr_t to, const void *data, si
 bmi_op_id_t side_receive(struct side *side, BMI_addr_t from, void *data, size_t size,
                          bmi_msg_tag_t tag, void *user_ptr);
 
-/* The completion of that pointer, which has to be there; forgets it. */
+/* Removes and returns the completion with this pointer, which must have been recorded. */
 struct completion side_take(struct side *side, void *user_ptr);
 
-/* A connected socket to the side. */
+/* Returns a socket that is connected to the side. */
 int socket_connect(const struct side *side);
 
-/* All of it; the message with the header, and with its payload if there is `data`. */
+/* Send all bytes, or a message with its header, and with its payload unless `data` is NULL. */
 void socket_send(int fd, const void *data, size_t size);
 void message_send(int fd, const struct wire_header *header, const void *data);
 
-/* The next bytes; the side makes progress meanwhile. */
+/* Receives the next bytes; the side progresses meanwhile. */
 void socket_receive(struct side *side, int fd, void *data, size_t size);
 
-/* True when there is something to do: a wait would not sleep. */
+/* Whether there is something to do, so that a wait would return at once. */
 bool side_is_awake(struct side *side);
 
-/* Fills with what depends on the seed; true when it is that. */
+/* Fills with a pattern that depends on the seed; or checks for it. */
 void pattern_fill(void *data, size_t size, uint32_t seed);
 bool pattern_check(const void *data, size_t size, uint32_t seed);
 

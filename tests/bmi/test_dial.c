@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Somebody connects and says that it is another listener: what is called by that listener's name
- * reaches the listener. By BMI itself, and by two endpoints over it, with a key and without.
+ * An attacker connects and claims to be another listener: messages to that listener's name still
+ * reach the real one. Tested with BMI alone, and with two endpoints over it, with a key and
+ * without.
  */
 
 #include "bmi_fixture.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Connects to the port, and says one message in the name of "tcp://host:port". */
+/* Connects to the port, and sends a message in the name of "tcp://host:port". */
 static int stranger_connect(int port, const char *name)
 {
     const struct wire_header header = {
@@ -26,7 +27,8 @@ static int stranger_connect(int port, const char *name)
     return fd;
 }
 
-/* Two listeners, the first of which takes another process for the second. Returns its socket. */
+/* Opens two listeners, of which the first takes another process for the second. Returns that
+ * process's socket. */
 static int sides_open(struct side *a, struct side *b, BMI_addr_t *to_b_p)
 {
     struct BMI_unexpected_info info;
@@ -38,7 +40,7 @@ static int sides_open(struct side *a, struct side *b, BMI_addr_t *to_b_p)
     info = sides_wait_unexpected(a, NULL);
     assert_memory_equal(info.buffer, "fake", 4);
     *to_b_p = side_lookup(a, b);
-    assert_int_equal(info.addr, *to_b_p); /* so far the other process is b */
+    assert_int_equal(info.addr, *to_b_p); /* so far the other process is taken for b */
     assert_int_equal(BMI_unexpected_free(info.addr, info.buffer), 0);
     assert_int_equal(BMI_set_info(*to_b_p, BMI_INC_ADDR_REF, NULL), 0);
     return fd;
@@ -72,7 +74,8 @@ static void test_listener_is_dialed(void **state)
     side_close(&b);
 }
 
-/* What waits to leave for the other, which reads nothing, does not keep us from the listener. */
+/* Messages queued for the attacker, who reads nothing, do not keep later ones from the real
+ * listener. */
 static void test_stranger_that_reads_nothing(void **state)
 {
     static uint8_t large[16000000];
@@ -92,7 +95,7 @@ static void test_stranger_that_reads_nothing(void **state)
     side_close(&b);
 }
 
-/* The name that BMI knows an endpoint by, and its port. */
+/* Returns the name by which BMI knows an endpoint, and its port. */
 static int bmi_name(const struct end *end, char *name, size_t size)
 {
     char address[256];
@@ -118,7 +121,7 @@ static void call_listener(const char *key)
     end_open(&b, "bmi+tcp://127.0.0.1", &info);
     (void) bmi_name(&b, name_b, sizeof(name_b));
     fd = stranger_connect(bmi_name(&a, name_a, sizeof(name_a)), name_b);
-    end_progress(&a, 50); /* so that its message is there first */
+    end_progress(&a, 50); /* so that the attacker's message arrives first */
     to_b = end_lookup(&a, &b);
     send_op = NA_Op_create(a.na_class, 0);
     receive_op = NA_Op_create(b.na_class, 0);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Bounds of what peers can make us keep, of descriptors, names and arguments, and what is kept in
- * order beside them: addresses and references.
- */
+/* Limits on the memory, descriptors, names and arguments that peers and callers can use, and the
+ * management of addresses and references. */
 
 #include "bmi_fixture.h"
 
@@ -74,7 +72,8 @@ static void expect_notice(BMI_addr_t address)
     assert_int_equal(info.addr, address);
 }
 
-/* Many peers together make us keep no more than all may, each of them within its own bound. */
+/* Many peers together cannot use more memory than the common limit, although each stays within its
+ * own. */
 static void test_early_of_all(void **state)
 {
     enum {
@@ -97,8 +96,9 @@ static void test_early_of_all(void **state)
 }
 
 /*
- * Unexpected messages that nobody takes hold back what we wait for not soon, but at last. When they
- * are taken all who were held back go on, and what is kept for the next ones is bounded, too.
+ * A moderate number of unexpected messages without a receive does not hold back expected messages,
+ * a large number does. When they are received, all peers continue. The free list of messages is
+ * limited, too.
  */
 static void test_unexpected_before_what_is_awaited(void **state)
 {
@@ -158,7 +158,8 @@ static void log_count(int level, const char *message)
     logged += strstr(message, "no file descriptor") != NULL;
 }
 
-/* Who knocks when there are none is told by an end, and we are not awake for ever because of it. */
+/* A connection that arrives when there is no free descriptor is closed, and does not keep the
+ * process awake. */
 static void test_no_descriptors(void **state)
 {
     struct sockaddr_in place = {.sin_family = AF_INET, .sin_port = htons((uint16_t) side.port)};
@@ -201,7 +202,8 @@ static int descriptors(void)
     return count;
 }
 
-/* What fails or closes keeps no descriptor; the broadcast address is one that fails at once. */
+/* Failed and closed connections release their descriptors. A connection to the broadcast address
+ * fails at once. */
 static void test_descriptors_come_back(void **state)
 {
     int before = descriptors();
@@ -234,7 +236,7 @@ static void test_descriptors_come_back(void **state)
     assert_int_equal(descriptors(), before);
 }
 
-/* At the given address only, if so asked. */
+/* With BMI_TCP_BIND_SPECIFIC the side listens at the given address only. */
 static void test_place(void **state)
 {
     struct sockaddr_in place = {.sin_family = AF_INET};
@@ -265,7 +267,7 @@ static void on_alarm(int number)
     sleeper_wake = &sleeper_wake;
 }
 
-/* A sleep ends when it was asked to, once; and when a signal comes, which is no error. */
+/* A wake-up ends one sleep; so does a signal, which is not an error. */
 static void test_sleep(void **state)
 {
     const struct itimerval soon = {.it_value = {.tv_usec = 2000}};
@@ -288,7 +290,7 @@ static void test_sleep(void **state)
     assert_int_equal(BMI_wake_in(-1), -BMI_EINVAL);
 }
 
-/* Numbers that are none of ours, at either end. */
+/* Invalid numbers, too small and too large. */
 static void test_arguments(void **state)
 {
     static const bmi_context_id contexts[] = {-1, TCP_CONTEXTS};
@@ -327,7 +329,7 @@ static void test_arguments(void **state)
     assert_int_equal(BMI_open_context(&(bmi_context_id){0}), -BMI_EBUSY);
 }
 
-/* What waits for one that was never reached ends with the class. */
+/* A receive from a peer that was never connected ends when the class closes. */
 static void test_closing_with_a_receive(void **state)
 {
     BMI_addr_t address;
@@ -359,7 +361,7 @@ static void test_long_names(void **state)
     assert_int_equal(BMI_initialize("bmi_tcp", name, BMI_INIT_SERVER), -BMI_EINVAL);
     BMI_instance_destroy(instance);
 
-    /* Two of the same hash. */
+    /* Two names with the same hash. */
     BMI_instance_use(side.instance);
     assert_int_equal(tcp_hash(LOCALHOST "19376"), tcp_hash("tcp://127.0.0.2:31641"));
     assert_int_equal(BMI_addr_lookup(&address, LOCALHOST "19376"), 0);
@@ -369,7 +371,7 @@ static void test_long_names(void **state)
     assert_int_equal(found, address);
 }
 
-/* Names that are none leave nothing behind. */
+/* Invalid names leave nothing behind. */
 static void test_bad_names(void **state)
 {
     BMI_addr_t address;
@@ -380,7 +382,8 @@ static void test_bad_names(void **state)
         assert_true(TAILQ_EMPTY(&inside()->addresses[i]));
 }
 
-/* Who takes a reference again, after the last one went, is told of the end again. */
+/* A caller that takes a reference again, after releasing the last one, is notified again of the end
+ * of the connection. */
 static void test_reference_comes_back(void **state)
 {
     int fd = socket_connect(&side);
@@ -400,7 +403,7 @@ static void test_reference_comes_back(void **state)
     expect_notice(address);
 }
 
-/* Likewise who looks it up again. */
+/* The same for a caller that looks the address up again. */
 static void test_lookup_comes_back(void **state)
 {
     struct side other;
@@ -421,7 +424,8 @@ static void test_lookup_comes_back(void **state)
     expect_notice(address);
 }
 
-/* Of its end nobody is told whom it does not concern, before or after the last reference went. */
+/* No notification of the end of a connection is given for an address without references, whether
+ * the last one was released before or after the end. */
 static void test_end_without_a_reference(void **state)
 {
     struct BMI_unexpected_info info;
@@ -445,7 +449,7 @@ static void test_end_without_a_reference(void **state)
     }
 }
 
-/* References that come and go count once, however often the last one went. */
+/* An address counts once as unreferenced, however often its last reference was released. */
 static void test_dropped_twice(void **state)
 {
     int fd = socket_connect(&side);
@@ -463,7 +467,8 @@ static void test_dropped_twice(void **state)
     steps();
 }
 
-/* Who is not looked up stays for a message that nobody took, or an end that nobody asked for. */
+/* An unreferenced address remains until its unexpected message was received, or its completion was
+ * fetched. */
 static void test_address_stays(void **state)
 {
     BMI_addr_t address, again;
@@ -498,7 +503,7 @@ static void test_address_stays(void **state)
     }
 }
 
-/* Each unexpected message brings a reference, if so asked. */
+/* With BMI_AUTO_REF_COUNT each unexpected message brings a reference. */
 static void test_auto_references(void **state)
 {
     int fd = socket_connect(&side);
@@ -509,7 +514,7 @@ static void test_auto_references(void **state)
     for (int i = 0; i < 3; i++) {
         send_empty(fd, WIRE_UNEXPECTED, 1, 1);
         expect_unexpected(1, &address);
-        if (i == 0) /* no longer, until the next one comes */
+        if (i == 0) /* releases the reference; the next message brings another one */
             assert_int_equal(BMI_set_info(address, BMI_DEC_ADDR_REF, NULL), 0);
     }
     assert_int_equal(inside()->dropped_count, 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages between two instances: sizes, tags, order, limits, what comes before its receive. */
+/* Messages between two instances: sizes, tags, order, limits, messages that arrive before their
+ * receive. */
 
 #include "bmi_fixture.h"
 
@@ -54,7 +55,7 @@ static void test_unexpected(void **state)
     }
 }
 
-/* The sender's name leads to the connection that it made. */
+/* The source of an unexpected message leads to the connection that the sender made. */
 static void test_answer(void **state)
 {
     struct pair *pair = *state;
@@ -118,7 +119,7 @@ static void test_receive_comes_late(void **state)
         exchange(*state, sizes[i], true);
 }
 
-/* A receive that is posted in the middle of a buffered message gets all of it. */
+/* A receive that is posted while its message is being buffered gets the whole message. */
 static void test_receive_in_the_middle(void **state)
 {
     struct pair *pair = *state;
@@ -141,7 +142,7 @@ static void test_receive_in_the_middle(void **state)
     }
 }
 
-/* Tags choose; those with the same tag are filled in order. */
+/* Receives match by tag; those with the same tag complete in order. */
 static void test_tags(void **state)
 {
     enum {
@@ -156,7 +157,7 @@ static void test_tags(void **state)
         (void) side_receive(&pair->b, from_a, &received[i], sizeof(received[i]),
                             (bmi_msg_tag_t) (i / 2), &received[i]);
     for (uint32_t i = 0; i < COUNT; i++) {
-        uint32_t at = i * 5 % COUNT; /* mixed */
+        uint32_t at = i * 5 % COUNT; /* a permutation */
 
         sent[i] = 100 + at / 2;
         (void) side_send(&pair->a, to_b, &sent[i], sizeof(sent[i]), (bmi_msg_tag_t) (at / 2),
@@ -243,7 +244,7 @@ static void test_limits(void **state)
     assert_int_equal(BMI_initialize("bmi_tcp", NULL, 0), -BMI_EBUSY);
 }
 
-/* One that is too long for its receive fails that one; those behind it arrive. */
+/* A message that is too long for its receive fails that receive; later messages arrive. */
 static void test_too_long(void **state)
 {
     struct pair *pair = *state;
@@ -265,7 +266,8 @@ static void test_too_long(void **state)
         assert_int_equal(received[i], 0x55);
 }
 
-/* If so asked, what nobody waits for is in nobody's way. */
+/* With BMI_DROP_UNWANTED, expected messages without a receive are dropped and do not block
+ * others. */
 static void test_unwanted(void **state)
 {
     struct pair *pair = *state;
@@ -287,7 +289,8 @@ static void test_unwanted(void **state)
     sides_wait(&pair->a, &pair->b, 1);
 }
 
-/* Nothing arrives for what nobody takes beyond a bound, and all of it in the end. */
+/* Unexpected messages without a receive are read only up to a limit; all of them arrive in the
+ * end. */
 static void test_unexpected_flood(void **state)
 {
     enum {
@@ -323,7 +326,7 @@ static void test_unexpected_flood(void **state)
         if (i == 400)
             last = left;
     }
-    assert_true(left < COUNT); /* of 32 MB 8 are taken, the sockets have some */
+    assert_true(left < COUNT); /* 8 of 32 MB are read, and the sockets hold some more */
     assert_int_equal(left, last);
     for (uint32_t i = 0; i < COUNT; i++) {
         struct BMI_unexpected_info info = sides_wait_unexpected(&pair->b, &pair->a);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages of which a part has come, or that wait in their connection, and what happens to the
- * connection or to the receive meanwhile. The peers are sockets that speak the wire format.
+ * Messages that have arrived in part, or wait in their connection until a receive is posted, while
+ * something happens to the connection or to the receive. The peers are sockets that speak the wire
+ * format.
  */
 
 #include "bmi_fixture.h"
@@ -16,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Steps after which everything that came is where it belongs. */
+/* Polls after which everything that has arrived was processed. */
 #define STEPS 4
 
 static struct side side;
@@ -54,7 +55,7 @@ static void expect_unexpected(bmi_msg_tag_t tag)
     assert_int_equal(BMI_unexpected_free(info.addr, info.buffer), 0);
 }
 
-/* A new connection that has said who it is; with a reference to its address. */
+/* Opens a connection that has introduced itself; takes a reference to its address. */
 static int meet(uint32_t source, BMI_addr_t *address)
 {
     const struct wire_header hello = {.mode = WIRE_UNEXPECTED, .source = source};
@@ -96,7 +97,8 @@ static void send_beginning(int fd, uint32_t mode, bmi_msg_tag_t tag, const void 
     steps();
 }
 
-/* The receive that is posted while its message comes in gets it, the next one gets the next. */
+/* A receive that is posted while its message is arriving gets it; the next receive gets the next
+ * message. */
 static void test_receive_meets_its_message(void **state)
 {
     uint8_t sent[2][100], received[2][100];
@@ -123,7 +125,7 @@ static void test_receive_meets_its_message(void **state)
     leave(fd, address);
 }
 
-/* An unexpected message of the same tag is not what a receive waits for. */
+/* An unexpected message does not match an expected receive with the same tag. */
 static void test_receive_meets_an_unexpected(void **state)
 {
     BMI_addr_t address;
@@ -143,7 +145,7 @@ static void test_receive_meets_an_unexpected(void **state)
     leave(fd, address);
 }
 
-/* What is left of a message whose receive was cancelled is nobody's. */
+/* The rest of a message whose receive was cancelled is dropped. */
 static void test_receive_meets_a_rest(void **state)
 {
     BMI_addr_t address;
@@ -165,7 +167,8 @@ static void test_receive_meets_a_rest(void **state)
     leave(fd, address);
 }
 
-/* One that is here and does not fit fails the receive, writes nothing, and takes no room. */
+/* A message that has arrived and is too long for the receive fails it, writes nothing, and uses no
+ * memory afterwards. */
 static void test_early_does_not_fit(void **state)
 {
     BMI_addr_t address;
@@ -193,7 +196,8 @@ static size_t append(uint8_t *stream, size_t at, uint32_t mode, bmi_msg_tag_t ta
     return at + WIRE_HEADER_SIZE + size;
 }
 
-/* Nothing is lost of what was read together with messages that wait, however often they do. */
+/* Bytes that were read together with a message that waits are not lost, however often messages
+ * wait. */
 static void test_waits_in_its_connection(void **state)
 {
     BMI_addr_t address;
@@ -210,7 +214,7 @@ static void test_waits_in_its_connection(void **state)
     socket_send(fd, stream, size);
     steps();
 
-    /* The receive for which it would go on is gone by then. */
+    /* The receive for which the connection would resume is cancelled. */
     assert_int_equal(
         BMI_cancel(side_receive(&side, address, received[0], 5, 1, received[0]), side.context), 0);
     steps();
@@ -219,7 +223,8 @@ static void test_waits_in_its_connection(void **state)
     for (int i = 0; i < 3; i += 2)
         (void) side_receive(&side, address, received[i], 5, 1, received[i]);
     assert_int_equal(BMI_may_wait(), 0);
-    assert_int_equal(BMI_progress(3600 * 1000), 0); /* there is something to do: it does not wait */
+    /* does not wait, since there is something to do */
+    assert_int_equal(BMI_progress(3600 * 1000), 0);
     sides_wait(&side, NULL, 1);
     assert_memory_equal(received[0], "first", 5);
     steps();
@@ -234,7 +239,8 @@ static void test_waits_in_its_connection(void **state)
     leave(fd, address);
 }
 
-/* What comes behind a message that waits wakes nobody, not even while something is sent there. */
+/* Bytes that arrive behind a waiting message do not wake the process, also while it is sending on
+ * that connection. */
 static void test_waits_quietly(void **state)
 {
     static uint8_t data[4 << 20], drained[1 << 16];
@@ -253,7 +259,7 @@ static void test_waits_quietly(void **state)
     assert_true(recv(fd, drained, sizeof(drained), MSG_WAITALL) > 0);
     while (recv(fd, drained, sizeof(drained), MSG_DONTWAIT) > 0)
         continue;
-    assert_true(side_is_awake(&side)); /* more of it can be sent */
+    assert_true(side_is_awake(&side)); /* more of the data can be sent */
     steps();
     assert_false(side_is_awake(&side));
 
@@ -264,7 +270,7 @@ static void test_waits_quietly(void **state)
     leave(fd, address);
 }
 
-/* It breaks when it goes on: what was kept of it is not BMI's. */
+/* Behind the waiting message are bytes that are not BMI's: the connection fails when it resumes. */
 static void test_breaks_when_it_goes_on(void **state)
 {
     static const uint8_t wrong[WIRE_HEADER_SIZE];
@@ -281,10 +287,10 @@ static void test_breaks_when_it_goes_on(void **state)
     sides_wait(&side, NULL, 1);
     assert_int_equal(side_take(&side, received).error, 0);
     assert_memory_equal(received, "first", 5);
-    leave(fd, address); /* without "hello" */
+    leave(fd, address); /* "hello" was not received */
 }
 
-/* It is closed when it was about to go on. */
+/* The connection is closed just before it would resume. */
 static void test_closed_before_it_goes_on(void **state)
 {
     BMI_addr_t address;
@@ -303,7 +309,7 @@ static void test_closed_before_it_goes_on(void **state)
     (void) close(fd);
 }
 
-/* Nobody reads it, but its end is noticed, if it is one that the system tells of. */
+/* A connection that waits is not read, but a reset is detected, of which the system notifies. */
 static void test_reset_while_it_waits(void **state)
 {
     const struct linger reset = {.l_onoff = 1};
@@ -321,7 +327,7 @@ static void test_reset_while_it_waits(void **state)
     assert_true(side_take(&side, received).error < 0);
 }
 
-/* In the middle of a message of each kind, or behind one that nobody took. */
+/* The connection ends in the middle of a message of each kind, or behind one without a receive. */
 static void test_breaks_in_the_middle(void **state)
 {
     BMI_addr_t address;
@@ -350,7 +356,7 @@ static void test_breaks_in_the_middle(void **state)
     assert_int_equal(inside()->early_size, 0);
 }
 
-/* Nothing that follows what is not BMI's is taken, even if it is BMI's. */
+/* Nothing after invalid bytes is received, even if it is valid. */
 static void test_nothing_after_nonsense(void **state)
 {
     struct BMI_unexpected_info info;
@@ -364,7 +370,7 @@ static void test_nothing_after_nonsense(void **state)
     (void) close(fd);
 }
 
-/* Before a connection goes on whose peer has another one, that one is read. */
+/* When a peer has a second connection, that one is read first, before the waiting one resumes. */
 static void test_newer_connection_waits(void **state)
 {
     const struct wire_header later = {.mode = WIRE_UNEXPECTED, .source = 1234, .tag = 2};
@@ -392,7 +398,8 @@ static void expect_answer(int fd, bmi_msg_tag_t tag)
     assert_int_equal(header.tag, tag);
 }
 
-/* Answers leave by the older connection as long as it is there, then by the newer one. */
+/* Messages to a peer leave by the older of its two connections, and by the newer one when the older
+ * has ended. */
 static void test_answers_leave_by_one(void **state)
 {
     BMI_addr_t address, same;
@@ -412,7 +419,7 @@ static void test_answers_leave_by_one(void **state)
     leave(newer, address);
 }
 
-/* When both connections of a peer end it is said once. */
+/* When both connections of a peer end, there is one notification. */
 static void test_both_end(void **state)
 {
     BMI_addr_t address, same;
@@ -428,7 +435,8 @@ static void test_both_end(void **state)
     assert_false(sides_poll_unexpected(&side, NULL, 0, &info));
 }
 
-/* What one said who has gone is not what the next one of its name says. */
+/* A message that waits from a process that has gone does not match a receive from its successor of
+ * the same name. */
 static void test_early_of_the_gone(void **state)
 {
     const struct wire_header message = {.mode = WIRE_EAGER, .tag = 1, .source = 1234, .size = 5};
@@ -454,7 +462,7 @@ static void test_early_of_the_gone(void **state)
     leave(next, address);
 }
 
-/* Who posts a receive for one that has gone, and cannot be called, is told so at once. */
+/* A receive from a peer that has gone and does not listen fails at once. */
 static void test_receive_from_who_is_gone(void **state)
 {
     BMI_addr_t address;
@@ -477,8 +485,8 @@ static void test_receive_from_who_is_gone(void **state)
     assert_int_equal(BMI_set_info(address, BMI_DEC_ADDR_REF, NULL), -BMI_EINVAL);
 }
 
-/* The connection that brought something last, again and again, ends, also in another process's
- * hands. */
+/* The end of the connection that is polled first, because it was busy last, is detected, also when
+ * its socket was passed to another process. */
 static void test_busy_one_ends(void **state)
 {
     struct tcp_connection *connection;
@@ -502,7 +510,7 @@ static void test_busy_one_ends(void **state)
     (void) close(copy);
 }
 
-/* Others are asked now and then, too. */
+/* Other connections are polled now and then, too. */
 static void test_busy_one_is_not_alone(void **state)
 {
     BMI_addr_t address, other;
@@ -526,7 +534,7 @@ static void test_busy_one_is_not_alone(void **state)
     leave(second, other);
 }
 
-/* Who slept is woken by any of them. */
+/* After a sleep each connection can wake the process. */
 static void test_busy_one_after_a_sleep(void **state)
 {
     BMI_addr_t address, other;
@@ -548,7 +556,7 @@ static void test_busy_one_after_a_sleep(void **state)
     leave(second, other);
 }
 
-/* It is sent to, too. */
+/* The busy connection is also sent to. */
 static void test_busy_one_is_sent_to(void **state)
 {
     static uint8_t data[16 << 20], drained[1 << 16];
@@ -568,7 +576,7 @@ static void test_busy_one_is_sent_to(void **state)
     leave(fd, address);
 }
 
-/* A message that waits in its connection goes on although another connection is busy. */
+/* A message that waits in its connection resumes although another connection is busy. */
 static void test_waits_beside_a_busy_one(void **state)
 {
     BMI_addr_t address, other;
@@ -590,7 +598,7 @@ static void test_waits_beside_a_busy_one(void **state)
     leave(second, other);
 }
 
-/* Nobody sleeps while there is something to take. */
+/* A wait is refused while there is something to receive. */
 static void test_may_wait(void **state)
 {
     BMI_addr_t address;
@@ -613,7 +621,7 @@ static void test_may_wait(void **state)
     leave(fd, address);
 }
 
-/* Hosts that vanish are noticed, and nothing is held back to be sent with more. */
+/* The sockets detect hosts that vanish (keep-alive), and send small messages without delay. */
 static void test_socket_options(void **state)
 {
     static const struct {
@@ -635,7 +643,8 @@ static void test_socket_options(void **state)
     leave(fd, address);
 }
 
-/* Closing reads what came, so that what was sent before arrives, and an end behind it. */
+/* Closing reads what has arrived, so that messages sent before arrive, followed by an orderly
+ * end. */
 static void test_closing_ends_in_order(void **state)
 {
     BMI_addr_t address;
@@ -652,7 +661,7 @@ static void test_closing_ends_in_order(void **state)
     side_open(&side, 0);
 }
 
-/* One that connected and said nothing is in nobody's way, either. */
+/* A silent connection does not delay closing. */
 static void test_closing_with_a_stranger(void **state)
 {
     int fd = socket_connect(&side);
@@ -666,7 +675,7 @@ static void test_closing_with_a_stranger(void **state)
     side_open(&side, 0);
 }
 
-/* So many that the system does not tell of all of them at once. */
+/* More connections than the system reports in one call. */
 static void test_many_connect(void **state)
 {
     enum {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Peers that come, go, die and come back; operations that are cancelled or detached. */
+/* Peers that connect, close, die and come back; operations that are cancelled or detached. */
 
 #include "bmi_fixture.h"
 
@@ -33,7 +33,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* The next unexpected message, or notice of a broken connection. */
+/* Returns the next unexpected message, or the notification of an ended connection. */
 static struct BMI_unexpected_info next_notice(struct side *side, struct side *other)
 {
     struct BMI_unexpected_info info = {0};
@@ -87,7 +87,7 @@ static void test_bad_names(void **state)
     }
 }
 
-/* Everything that waits for it ends, and a notice says so behind its last message. */
+/* Every pending operation with the peer ends, and a notification follows its last message. */
 static void test_peer_closes(void **state)
 {
     BMI_addr_t to_b = side_lookup(&a, &b), from_b;
@@ -127,12 +127,13 @@ static void test_peer_comes_back(void **state)
         assert_int_not_equal(info.error_code, 0);
         side_open(&b, port);
     }
-    /* Now it is the one that calls; its messages come from the same address. */
+    /* Now the peer connects; its messages come from the same address. */
     side_send_unexpected(&b, side_lookup(&b, &a), "hello", 5, 1);
     assert_int_equal(sides_wait_unexpected(&a, &b).addr, to_b);
 }
 
-/* Its new connection is there before the end of the old one was seen. */
+/* The peer is restarted, and its new connection arrives before the end of the old one is
+ * detected. */
 static void test_quick_restart(void **state)
 {
     BMI_addr_t to_b = side_lookup(&a, &b);
@@ -146,7 +147,7 @@ static void test_quick_restart(void **state)
     side_close(&b);
     side_open(&b, port);
     side_send_unexpected(&b, side_lookup(&b, &a), "new", 3, 2);
-    for (int i = 0; i < 20; i++) { /* it connects, which a's system does by itself */
+    for (int i = 0; i < 20; i++) { /* the system accepts the connection before a does */
         sides_progress(&b, NULL);
     }
     info = next_notice(&a, &b);
@@ -163,7 +164,8 @@ static void test_quick_restart(void **state)
     assert_int_equal(side_take(&b, received).error, 0);
 }
 
-/* Both call each other at once: two connections, and each uses the one it made. */
+/* Two sides connect to each other at once: there are two connections, and each side sends over its
+ * own. */
 static void test_calls_cross(void **state)
 {
     BMI_addr_t to_b = side_lookup(&a, &b), to_a = side_lookup(&b, &a);
@@ -190,7 +192,8 @@ static void test_calls_cross(void **state)
     }
 }
 
-/* Who does not listen is answered on its connection and forgotten with it. */
+/* A peer that does not listen is answered over its connection, and its address is freed with
+ * that. */
 static void test_origin_only(void **state)
 {
     struct side client;
@@ -218,7 +221,7 @@ static void test_origin_only(void **state)
                      -BMI_EINVAL);
 }
 
-/* In the middle of a large message, with others queued behind it. */
+/* The peer is killed in the middle of a large message, with others queued behind it. */
 static void test_peer_is_killed(void **state)
 {
     int fds[2], status;
@@ -257,7 +260,7 @@ static void test_peer_is_killed(void **state)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_not_equal(next_notice(&a, NULL).error_code, 0);
     sides_wait(&a, NULL, 4);
-    assert_true(side_take(&a, &sent[2]).error < 0); /* the first may have left */
+    assert_true(side_take(&a, &sent[2]).error < 0); /* the first message may have been sent */
     assert_true(side_take(&a, received).error < 0);
     a.count = 0;
     (void) close(fds[0]);
@@ -276,9 +279,9 @@ static void test_cancel_receive(void **state)
     assert_int_equal(BMI_cancel(id, b.context), 0);
     sides_wait(&b, &a, 1);
     assert_int_equal(side_take(&b, received).error, -BMI_ECANCEL);
-    assert_int_equal(BMI_cancel(id, b.context), 0); /* it is over */
+    assert_int_equal(BMI_cancel(id, b.context), 0); /* has completed: no effect */
 
-    /* While it comes in: the next message is not harmed. */
+    /* Cancelled while the message is arriving: the next message is not affected. */
     memset(received, 0x55, sizeof(received));
     id = side_receive(&b, from_a, received, LARGE, 2, received);
     (void) side_send(&a, to_b, sent, LARGE, 2, sent);
@@ -296,7 +299,8 @@ static void test_cancel_receive(void **state)
         assert_int_equal(received[i], 0x77);
 }
 
-/* The memory goes away with the cancel; the message arrives as it was. */
+/* The memory is unmapped after the cancel; a message that has begun still arrives with the original
+ * contents. */
 static void cancel_send(bool is_detached)
 {
     BMI_addr_t to_b = side_lookup(&a, &b), from_a;
@@ -378,7 +382,7 @@ static void test_detach_receive(void **state)
     say_hello(&a, &b, to_b);
 }
 
-/* Closing a connection ends what goes over it; the next message makes a new one. */
+/* Closing a connection ends its operations; the next message opens a new one. */
 static void test_close_socket(void **state)
 {
     BMI_addr_t to_b = side_lookup(&a, &b);
@@ -392,12 +396,12 @@ static void test_close_socket(void **state)
     sides_wait(&a, &b, 1);
     assert_int_equal(side_take(&a, received).error, -BMI_ECANCEL);
     BMI_instance_use(a.instance);
-    assert_int_equal(BMI_testunexpected(1, &count, &info, BMI_TEST_ONLY), 0); /* no notice */
+    assert_int_equal(BMI_testunexpected(1, &count, &info, BMI_TEST_ONLY), 0); /* no notification */
     assert_int_not_equal(next_notice(&b, &a).error_code, 0);
     say_hello(&a, &b, to_b);
 }
 
-/* Addresses that nobody has a reference to go with their connection. */
+/* Addresses without references are freed with their connection. */
 static void test_references(void **state)
 {
     BMI_addr_t to_b = side_lookup(&a, &b);
@@ -414,7 +418,7 @@ static void test_references(void **state)
     say_hello(&a, &b, to_b);
     BMI_instance_use(a.instance);
     assert_int_equal(BMI_set_info(to_b, BMI_DEC_ADDR_REF, NULL), 0);
-    assert_int_equal(side_lookup(&a, &b), to_b); /* its connection is kept */
+    assert_int_equal(side_lookup(&a, &b), to_b); /* its connection is kept open */
     assert_int_equal(BMI_set_info(to_b, BMI_INC_ADDR_REF, NULL), 0);
     assert_int_equal(BMI_set_info(to_b, BMI_DEC_ADDR_REF, NULL), 0);
     side_close(&b);
@@ -425,7 +429,8 @@ static void test_references(void **state)
     assert_int_equal(BMI_set_info(to_b, BMI_INC_ADDR_REF, NULL), -BMI_EINVAL);
 }
 
-/* An attempt from before nobody had a reference is not what a later caller is told of. */
+/* A failed connection attempt from before the last reference was released is not reported to a
+ * later caller. */
 static void test_stale_attempt(void **state)
 {
     BMI_addr_t to_b = side_lookup(&a, &b);
@@ -443,7 +448,7 @@ static void test_stale_attempt(void **state)
     say_hello(&a, &b, to_b);
 }
 
-/* Connections to many that are needed no more are not all kept. */
+/* Of many unused connections, only some are kept open. */
 static void test_many_dropped(void **state)
 {
     enum {

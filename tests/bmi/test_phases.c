@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets between two endpoints of this process that are abandoned at every phase: after no
- * step of either side, after one of each, and so on until there is nothing left to abandon. What is
- * abandoned is out of reach afterwards, which the system is asked to enforce.
+ * Puts and gets between two endpoints of this process that are abandoned in every phase: after no
+ * step of either side, after one of each, and so on until the transfer completes. Afterwards the
+ * memory is protected with mprotect(), so that any access fails.
  */
 
 #include "transport/transport_test.h"
@@ -18,7 +18,7 @@
 
 #define BYTES ((size_t) 16 << 20)
 
-/* How long an end may take that is at once. */
+/* A time limit for completions that depend on nobody else. */
 #define AT_ONCE_MS 10000
 
 static struct end origin, target;
@@ -97,7 +97,7 @@ static void start(bool is_put, struct event *event, na_op_id_t *op)
     assert_int_equal(ret, NA_SUCCESS);
 }
 
-/* With both sides. */
+/* Progresses both sides until the event has happened. */
 static void finish(struct event *event)
 {
     uint64_t end = now_ms() + TEST_WAIT_MS;
@@ -121,7 +121,8 @@ static void check_whole(bool is_put)
     NA_Op_destroy(origin.na_class, op);
 }
 
-/* Later and later, in growing strides. True: it was there in time to give something up. */
+/* Cancels after `count` steps, a number that grows from call to call. True: the transfer had not
+ * completed. */
 static bool cancel_after(bool is_put, unsigned int count)
 {
     na_op_id_t *op = NA_Op_create(origin.na_class, NA_OP_SINGLE);
@@ -133,7 +134,7 @@ static bool cancel_after(bool is_put, unsigned int count)
     start(is_put, &event, op);
     steps(count);
     assert_int_equal(NA_Cancel(origin.na_class, origin.context, op), NA_SUCCESS);
-    end = now_ms() + AT_ONCE_MS; /* the target has no part in it */
+    end = now_ms() + AT_ONCE_MS; /* the target is not involved */
     while (!event.done && now_ms() < end)
         end_progress(&origin, 0);
     if (!event.done)
@@ -182,7 +183,8 @@ static void a_get_is_given_up(void **state)
     cancel_everywhere(false);
 }
 
-/* True: the transfer failed; the target's memory is not touched after NA_Mem_deregister. */
+/* Deregisters after `count` steps; the target's memory is not touched after NA_Mem_deregister().
+ * True: the transfer failed. */
 static bool deregister_after(bool is_put, unsigned int count)
 {
     na_op_id_t *op = NA_Op_create(origin.na_class, NA_OP_SINGLE);
@@ -225,7 +227,7 @@ static void the_memory_goes(void **state)
     }
 }
 
-/* The target closes in the middle: the origin's half ends by itself. */
+/* The target closes during a transfer: the origin's side ends by itself. */
 static void the_target_goes(void **state)
 {
     for (unsigned int count = 0; count < 60; count += 1 + count / 3) {
@@ -254,7 +256,7 @@ static void the_target_goes(void **state)
     (void) state;
 }
 
-/* The origin closes in the middle: the target goes on with others. */
+/* The origin closes during a transfer: the target continues with others. */
 static void the_origin_goes(void **state)
 {
     for (unsigned int count = 0; count < 60; count += 1 + count / 3) {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What is sent to one that does not read at first, or not any more: order, what is cancelled of it,
- * and what is known about it. The peers are sockets that speak the wire format.
- */
+/* Messages to a peer that does not read at first, or stops reading: order, cancelled sends, and
+ * their status. The peers are sockets that speak the wire format. */
 
 #include "bmi_fixture.h"
 
@@ -19,7 +17,7 @@ static struct side side;
 static BMI_addr_t address;
 static int fd;
 
-/* The peer has said hello. */
+/* Opens a side and a peer that has introduced itself. */
 static int setup(void **state)
 {
     const struct wire_header hello = {.mode = WIRE_UNEXPECTED};
@@ -74,7 +72,7 @@ static void expect_nothing(void)
     assert_true(recv(fd, &byte, 1, MSG_DONTWAIT) < 0);
 }
 
-/* One that would not have to wait does so behind one that does. */
+/* A small message that could be sent at once waits behind a large one. */
 static void test_order(void **state)
 {
     static uint8_t data[8000000], small[100], drained[1 << 16];
@@ -97,7 +95,7 @@ static void test_order(void **state)
     expect_nothing();
 }
 
-/* Small ones, too, leave in parts when there is little room: none is lost or sent twice. */
+/* Small messages also leave in parts when there is little room: none is lost or sent twice. */
 static void test_small_ones_in_parts(void **state)
 {
     enum {
@@ -117,7 +115,7 @@ static void test_small_ones_in_parts(void **state)
     expect_nothing();
 }
 
-/* Of those that are cancelled the one that has begun arrives, and nothing of the others. */
+/* Of cancelled sends, the one that has begun arrives, and none of the others. */
 static void test_cancel_all(void **state)
 {
     enum {
@@ -145,7 +143,7 @@ static void test_cancel_all(void **state)
     expect_nothing();
 }
 
-/* The rest of one that is cancelled stays before the one behind it. */
+/* The rest of a cancelled message is sent before the next message. */
 static void test_cancel_first(void **state)
 {
     static uint8_t data[8000000], small[100];
@@ -167,7 +165,8 @@ static void test_cancel_first(void **state)
     assert_int_equal(side_take(&side, small).error, 0);
 }
 
-/* What is over is not cancelled, nor left behind; a number that it had is not another's. */
+/* Cancelling or detaching a completed operation has no effect, and BMI_leave() fails. Its id does
+ * not denote a later operation. */
 static void test_what_is_over(void **state)
 {
     const struct wire_header message = {.mode = WIRE_EAGER, .tag = 1, .size = 5};
@@ -202,7 +201,7 @@ static void test_what_is_over(void **state)
     assert_memory_equal(received[1], "there", 5);
 }
 
-/* A send that is over, and that its caller has not been told of, does not become silent. */
+/* BMI_leave() comes after the completion of the send: the completion is still reported. */
 static void test_leave_too_late(void **state)
 {
     static uint8_t data[8000000];
@@ -224,7 +223,8 @@ static int post_unexpected(const void *data, bmi_op_id_t *id)
                                    NULL);
 }
 
-/* Another unexpected message may leave when none waits, whatever became of those that did. */
+/* Another unexpected message may be sent when none is queued, whether the earlier ones were sent or
+ * cancelled. */
 static void test_may_send(void **state)
 {
     static uint8_t data[EAGER];
@@ -242,7 +242,7 @@ static void test_may_send(void **state)
     assert_int_equal(post_unexpected(data, &second), 0);
     assert_int_equal(BMI_cancel(second, side.context), 0);
     assert_int_equal(BMI_may_send(address), 0);
-    has_begun = TAILQ_FIRST(&inside()->sends)->done != 0; /* then it goes on */
+    has_begun = TAILQ_FIRST(&inside()->sends)->done != 0; /* a send that has begun continues */
     assert_int_equal(BMI_cancel(first, side.context), 0);
     assert_int_equal(BMI_may_send(address), !has_begun);
     for (int i = has_begun ? 0 : 1; i < count; i++)
@@ -251,7 +251,7 @@ static void test_may_send(void **state)
     assert_int_equal(BMI_may_send(address), 1);
 }
 
-/* The mode follows from the size alone. */
+/* The mode depends only on the size. */
 static void test_modes(void **state)
 {
     static uint8_t data[EAGER + 1];
@@ -264,7 +264,7 @@ static void test_modes(void **state)
     expect_message(WIRE_RENDEZVOUS, 3, EAGER + 1);
 }
 
-/* Who sends to one that has closed is told, by an error and by a notice, not by a signal. */
+/* A send to a closed peer gets an error and a notification, and no signal. */
 static void send_to_the_closed(size_t size)
 {
     static uint8_t data[10000];
@@ -294,10 +294,8 @@ static void test_large_to_the_closed(void **state)
     send_to_the_closed(10000);
 }
 
-/*
- * Another connection of the same peer ends, and what was under way to the peer with it. Nothing is
- * written behind the half of a message that has left by the one that stays.
- */
+/* Another connection of the same peer ends, and its operations in flight with it. Nothing is
+ * written behind the half message that was sent on the remaining connection. */
 static void test_other_connection_ends(void **state)
 {
     static uint8_t data[8000000], drained[1 << 16];
@@ -320,7 +318,7 @@ static void test_other_connection_ends(void **state)
     sides_wait(&side, NULL, 1);
     assert_true(side_take(&side, data).error < 0);
     (void) side_send(&side, info.addr, "hello", 5, 2, NULL);
-    while (seconds() < end) { /* the first message is cut off, and its connection with it */
+    while (seconds() < end) { /* the first message is truncated, and its connection closed */
         got = recv(fds[0], drained, sizeof(drained), MSG_DONTWAIT);
         if (got == 0)
             break;
@@ -332,7 +330,7 @@ static void test_other_connection_ends(void **state)
     (void) close(fds[0]);
 }
 
-/* Likewise when the one that ends was to be read before the one that is sent to. */
+/* The same when the connection that ends was to be read before the one that is sent to. */
 static void test_older_connection_ends(void **state)
 {
     static uint8_t data[8000000];
@@ -351,7 +349,7 @@ static void test_older_connection_ends(void **state)
     fds[2] = socket_connect(&side);
     sides_progress(&side, NULL);
     message_send(fds[2], &hello, NULL);
-    sides_progress(&side, NULL); /* it waits for the others */
+    sides_progress(&side, NULL); /* waits for the others */
     (void) close(fds[0]);
     for (int i = 0; i < 3 && ret == 1; i++)
         ret = BMI_post_send(&id, info.addr, data, 10, BMI_EXT_ALLOC, 1, NULL, side.context, NULL);

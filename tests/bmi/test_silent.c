@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Connections on which nothing is said: they are closed after a while, the oldest when they are too
- * many, and when a descriptor is needed for somebody else.
- */
+/* Silent connections: they are closed after a time, the oldest one when there are too many, and
+ * when a descriptor is needed for another connection. */
 
 #include "bmi_fixture.h"
 
@@ -14,7 +12,7 @@
 #include <unistd.h>
 
 #define MANY 40
-#define LOW  96u /* descriptors, of which a quarter may say nothing */
+#define LOW  96u /* descriptors, of which a quarter may belong to silent connections */
 
 static struct side side;
 
@@ -111,7 +109,8 @@ static void test_oldest_of_many_goes(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-/* Those that have said something are not closed for it, though they were not read yet. */
+/* A connection that has sent something is not closed to make room, though it has not been read
+ * yet. */
 static void test_silence_makes_room(void **state)
 {
     const struct wire_header header = {.mode = WIRE_UNEXPECTED, .tag = 7};

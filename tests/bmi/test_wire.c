@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What travels, byte for byte, against constants that were taken from BMI itself, and what becomes
- * of bytes that are not BMI's.
- */
+/* The wire format, compared byte for byte with constants from the original BMI, and the treatment
+ * of bytes that are not BMI's. */
 
 #include "bmi_fixture.h"
 
@@ -85,7 +83,7 @@ static void test_header(void **state)
     assert_int_equal(decoded.class, header.class);
 }
 
-/* True: it was closed within the time. */
+/* Whether the connection is closed within the time. */
 static bool socket_is_closed(struct side *side, int fd, int ms)
 {
     double end = seconds() + ms / 1000.0;
@@ -102,7 +100,7 @@ static bool socket_is_closed(struct side *side, int fd, int ms)
     return false;
 }
 
-/* What a program without a listener sends, and what it is answered. */
+/* A message from a program without a listener, and the answer to it. */
 static void test_conversation(void **state)
 {
     static const uint8_t request[] = {0xc8, 0xca, 0, 0, 2, 0, 0, 0, 7, 0, 0,   0,   0,   0,   0,
@@ -134,7 +132,7 @@ static void test_conversation(void **state)
     (void) BMI_unexpected_free(info.addr, info.buffer);
 }
 
-/* Headers and payloads in pieces of any size. */
+/* Headers and payloads arrive in pieces of any size. */
 static void test_pieces(void **state)
 {
     struct side *side = *state;
@@ -194,7 +192,7 @@ static void test_bad_headers(void **state)
         assert_true(socket_is_closed(side, fd, 2000));
         (void) close(fd);
     }
-    for (size_t i = 0; i < 4; i++) { /* each byte of the number that comes first */
+    for (size_t i = 0; i < 4; i++) { /* each byte of the magic number */
         uint8_t bytes[WIRE_HEADER_SIZE];
         const struct wire_header header = {.mode = WIRE_UNEXPECTED};
         int fd = socket_connect(side);
@@ -208,7 +206,7 @@ static void test_bad_headers(void **state)
     assert_false(sides_poll_unexpected(side, NULL, 10, &info));
 }
 
-/* Also one that claims to be a peer of ours does not harm what waits for that. */
+/* A connection that claims to be a known peer does not affect receives from that peer. */
 static void test_impostor(void **state)
 {
     struct side *side = *state, peer;
@@ -255,7 +253,7 @@ static void test_noise(void **state)
         uint8_t bytes[300];
         size_t size = 0;
 
-        if (round % 2 != 0) { /* the beginning is right */
+        if (round % 2 != 0) { /* with a valid beginning */
             const struct wire_header header = {
                 .mode = 1u << (round % 5), .tag = round, .size = (uint64_t) round};
 
@@ -275,7 +273,7 @@ static void test_noise(void **state)
     }
 }
 
-/* Eager messages that nobody waits for do not take memory without end. */
+/* Expected messages without a receive use a limited amount of memory. */
 static void test_early_flood(void **state)
 {
     struct side *side = *state;
@@ -301,7 +299,8 @@ static void test_early_flood(void **state)
     (void) close(fd);
 }
 
-/* Messages of a class that nobody asks for take no room of others, however many come. */
+/* Unexpected messages of a class that nobody tests for use no room of others, however many
+ * arrive. */
 static void test_unknown_class(void **state)
 {
     static uint8_t data[WIRE_HEADER_SIZE + WIRE_EAGER_MAX];
