@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Wrapped endpoints and bursts of messages. */
+/* Wrapped endpoints and bursts of messages; see fault_test.h. */
 
 #include "fault_test.h"
 

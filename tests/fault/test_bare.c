@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Around plugins of the core's tests that lack what others have: extensions, a descriptor. */
+/* The fault plugin around test plugins of the core that lack extensions or a descriptor to wait
+ * on. */
 
 #include "fault_test.h"
 
@@ -12,7 +13,7 @@ struct bare {
     size_t header;
 };
 
-/* What a multi-receive was told. */
+/* What the callback of a multi-receive got. */
 struct multi {
     na_class_t *na_class;
     unsigned int events, last;
@@ -71,7 +72,7 @@ static void bare_exchange(struct bare *bare)
     NA_Op_destroy(bare->end.na_class, receive);
 }
 
-/* One that waits by a call of its own, one with a descriptor, one with nothing. */
+/* The wrapped plugins: one with a wait function, one with a descriptor, one with neither. */
 static void messages_pass_whatever_the_wrapped_plugin_lacks(void **state)
 {
     static const char *const strings[] = {
@@ -104,7 +105,7 @@ static void note_event(const struct na_cb_info *info)
     NA_Addr_free(multi->na_class, info->info.multi_recv_unexpected.source);
 }
 
-/* A multi-receive where there is none is one that ends with its first message. */
+/* Where the wrapped plugin has no multi-receive, a multi-receive ends with its first message. */
 static void multi_receives_work_everywhere(void **state)
 {
     struct multi multi = {0};
@@ -159,7 +160,7 @@ static void addresses_travel_as_strings(void **state)
     bare_close(&bare);
 }
 
-/* As many segments as the wrapped class takes, and one where it takes no more. */
+/* As many segments as the wrapped class allows, and one segment where it allows no more. */
 static void segments_are_those_of_the_wrapped_plugin(void **state)
 {
     char first[8] = "segments", second[4] = "join";

@@ -42,7 +42,7 @@ static void what_arrives_meanwhile_counts(void **state)
     (void) state;
     wrapped_open(&end, "cancel_fails=1&cancel_us=200000");
     end_open(&peer, NULL, NULL);
-    burst_run(&burst, &peer, &end, 1, 1); /* connects them */
+    burst_run(&burst, &peer, &end, 1, 1); /* connects the two */
     addr = end_lookup(&peer, &end);
     op = NA_Op_create(end.na_class, NA_OP_SINGLE);
     for (unsigned int i = 0; i < 2; i++) {
@@ -61,7 +61,7 @@ static void what_arrives_meanwhile_counts(void **state)
         assert_int_equal(event.ret, NA_SUCCESS);
         assert_int_equal(event.tag, i);
         NA_Addr_free(end.na_class, event.source);
-        /* The cancel of that use does not reach the next one. */
+        /* The delayed cancel of the first use of the operation does not affect the second use. */
         event = (struct event){0};
         assert_int_equal(end_receive_unexpected(&end, &event, buf, sizeof(buf), op), NA_SUCCESS);
         end_progress(&end, 220);

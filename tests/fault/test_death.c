@@ -5,7 +5,7 @@
 
 #define RECEIVES 4
 
-/* Sends until one fails; returns how many did not. */
+/* Sends until a send fails; returns how many succeeded. */
 static unsigned int send_until_death(struct end *from, struct end *to, na_addr_t *addr)
 {
     na_op_id_t *receive = NA_Op_create(to->na_class, NA_OP_SINGLE);
@@ -64,7 +64,8 @@ static void operations_fail_after_the_death(void **state)
         NA_SUCCESS);
     assert_int_equal(send_until_death(&end, &peer, addr), 7);
 
-    /* A receive from one peer learns of it, now and later; one from any peer goes on waiting. */
+    /* Receives from one peer fail, those posted now and later; a receive from any source stays
+     * posted. */
     assert_true(ends_wait(&end, &peer, &expected[0], TEST_WAIT_MS));
     assert_int_equal(expected[0].ret, NA_HOSTUNREACH);
     assert_int_equal(
@@ -116,7 +117,8 @@ static void progress_goes_on_and_sleeps(void **state)
     end_close(&peer);
 }
 
-/* A peer that sends to it fails, as it would if the process were gone, and goes on with others. */
+/* A send to the dead endpoint fails, as if its process were gone; the peer continues with
+ * others. */
 static void peers_find_nobody(void **state)
 {
     struct end end, peer, other;
@@ -136,7 +138,7 @@ static void peers_find_nobody(void **state)
     sent.ret = NA_Msg_send_unexpected(peer.na_class, peer.context, event_callback, &sent, "word", 5,
                                       NULL, back, 0, 1, op);
     if (sent.ret == NA_SUCCESS && !ends_wait(&peer, &end, &sent, TEST_DEATH_MS)) {
-        /* A transport that does not see it until the process is gone holds the message back. */
+        /* Some transports detect the death only when the process is gone, and queue the message. */
         assert_int_equal(NA_Cancel(peer.na_class, peer.context, op), NA_SUCCESS);
         assert_true(ends_wait(&peer, &end, &sent, TEST_WAIT_MS));
     }

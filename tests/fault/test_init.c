@@ -175,7 +175,7 @@ static void nobody_gets_faults_who_does_not_ask(void **state)
     check_refused("fault", NA_PROTONOSUPPORT, "fault");
 }
 
-/* In both directions, and as the peer's own init string. */
+/* Messages pass in both directions; a lookup also accepts the peer's own init string. */
 static void wrapped_and_plain_peers_understand_each_other(void **state)
 {
     struct end wrapped, plain;

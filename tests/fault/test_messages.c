@@ -66,7 +66,7 @@ static void the_seed_says_what_is_dropped(void **state)
     assert_memory_not_equal(bursts[0].tags, bursts[2].tags, sizeof(bursts[0].tags));
 }
 
-/* Another fault beside it does not change what is dropped. */
+/* A second fault does not change which messages are dropped. */
 static void faults_are_drawn_independently(void **state)
 {
     struct burst bursts[2], both;
@@ -76,7 +76,7 @@ static void faults_are_drawn_independently(void **state)
     run(&bursts[1], "drop=0.3&seed=11&delay_us=0:200&reorder=0.3", 200);
     assert_int_equal(bursts[0].arrived, bursts[1].arrived);
     assert_memory_equal(bursts[0].tags, bursts[1].tags, sizeof(bursts[0].tags));
-    /* One that is not dropped may wait for others, and not the dropped ones alone. */
+    /* Messages also overtake others that are not dropped. */
     run(&both, "drop=0.5&reorder=0.5&order=any&seed=11", 200);
     assert_in_range(both.arrived, 60, 140);
     assert_false(is_ascending(both.tags, both.arrived));
@@ -126,7 +126,7 @@ static void a_delay_is_kept_and_so_is_the_order(void **state)
     assert_true(is_ascending(burst.tags, burst.arrived));
 }
 
-/* The descriptor wakes who sleeps, at the right time, and not before. */
+/* The descriptor wakes the sleeping thread when the delay ends, and not earlier. */
 static void a_delay_is_slept_through(void **state)
 {
     struct end from, to;
@@ -150,7 +150,7 @@ static void a_delay_is_slept_through(void **state)
     assert_int_equal(NA_Msg_send_unexpected(from.na_class, from.context, event_callback, &sent,
                                             "late", 5, NULL, dest, 0, 1, op),
                      NA_SUCCESS);
-    /* The transport may have reasons of its own to wake us, but not many. */
+    /* The transport itself may wake the thread, but not often. */
     for (; now_ms() - begin < 249 && rounds < 100; rounds++) {
         for (int i = 0; i < 1000 && !NA_Poll_try_wait(from.na_class, from.context); i++)
             end_progress(&from, 0);
@@ -185,7 +185,8 @@ static void a_message_that_waits_can_be_cancelled(void **state)
                                                 &events[i], "late", 5, NULL, dest, 0, 1, ops[i]),
                          NA_SUCCESS);
     }
-    /* One in the middle, the head; the last one goes with the context. */
+    /* A message in the middle of the queue, then the first one; the last one is cancelled with the
+     * context. */
     for (int i = 1; i >= 0; i--) {
         assert_int_equal(NA_Cancel(from.na_class, from.context, ops[i]), NA_SUCCESS);
         assert_true(ends_wait(&from, NULL, &events[i], TEST_WAIT_MS));
@@ -218,7 +219,8 @@ static void messages_of_one_peer_pass_each_other_only_when_asked(void **state)
     char seen[300] = "";
 
     (void) state;
-    /* What waits for others to pass waits for these, however slow the machine is. */
+    /* reorder_us is so large that an overtaken message always waits for later ones, even on a slow
+     * machine. */
     run(&bursts[0], "reorder=0.3&order=any&reorder_us=60000000&seed=2", 300);
     run(&bursts[1], "reorder=0.3&order=any&reorder_us=60000000&seed=2", 300);
     for (int i = 0; i < 2; i++) {
@@ -234,7 +236,7 @@ static void messages_of_one_peer_pass_each_other_only_when_asked(void **state)
 
 struct order {
     struct event event;
-    unsigned int place; /* in the order of the completions */
+    unsigned int place; /* in the order of completions */
 };
 
 static void note_place(const struct na_cb_info *info)
@@ -247,7 +249,7 @@ static void note_place(const struct na_cb_info *info)
     atomic_fetch_add(&order->event.done, 1);
 }
 
-/* Messages to one peer overtake those to another. */
+/* Messages to one peer overtake those to another one. */
 static void reordering_changes_the_order_among_peers(void **state)
 {
     struct end from, to[2];

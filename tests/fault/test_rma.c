@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts and gets: late, in any order, but never lost and never wrong. */
+/* Puts and gets with delay and reordering: none is lost, and the data are right. */
 
 #include "fault_test.h"
 
@@ -8,7 +8,7 @@
 
 static char local[PIECES * PIECE], remote[PIECES * PIECE];
 
-/* All pieces at once, by puts or gets. */
+/* Starts puts or gets of all pieces at once. */
 static void transfer(const char *options, bool put)
 {
     struct end from, to;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RPCs while things go wrong: each one that was issued ends once, by threads that do not agree. */
+/* RPCs with faults: each RPC that was issued completes once, with several threads. */
 
 #include "mercury.h"
 #include "mercury_proc.h"
@@ -101,7 +101,7 @@ static void service_open(struct service *service, const char *options)
                      HG_SUCCESS);
 }
 
-/* A response to somebody who is gone takes its time over some transports. */
+/* Over some transports a response to an origin that is gone takes some time to fail. */
 static void service_close(struct service *service)
 {
     const uint64_t until = now_ms() + WAIT_MS;
@@ -131,10 +131,8 @@ static hg_return_t ended(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/*
- * Issues so many RPCs, cancels those that take too long, waits for all. None is cancelled before
- * one has succeeded, because connecting takes as long as the machine wants.
- */
+/* Issues `count` RPCs, cancels those that take too long, and waits for all. None is cancelled
+ * before the first one has succeeded, because connecting takes any time on a busy machine. */
 static void run(const char *origin_options, const char *target_options, unsigned int count)
 {
     struct service origin, target;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the fuzz targets share: reading the input piece by piece, and what must hold. */
+/* What the fuzz targets share: reading the input piece by piece, and assertions. */
 
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The fuzzer's entry points. */
+/* The entry points that the fuzzer calls. */
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What must hold whatever the input is; in a target a crash is a finding. */
+/* An assertion that has to hold for every input; a failure aborts, which the fuzzer reports. */
 #define FUZZ_CHECK(condition)                                                                \
     do {                                                                                     \
         if (!(condition)) {                                                                  \
@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
         }                                                                                    \
     } while (0)
 
-/* The input that is left. What is not there reads as zero. */
+/* The rest of the input; reading beyond its end gives zeros. */
 struct fuzz_input {
     const uint8_t *data;
     size_t size;
@@ -50,7 +50,8 @@ static inline size_t fuzz_take_bytes(struct fuzz_input *input, void *buf, size_t
     return taken;
 }
 
-/* All that is left, in memory of exactly that size, so that a read past it is seen. */
+/* Copies the rest of the input to an allocation of exactly that size, so that an overrun is
+ * detected. */
 static inline uint8_t *fuzz_copy(const struct fuzz_input *input)
 {
     uint8_t *copy = malloc(input->size > 0 ? input->size : 1);
@@ -61,10 +62,8 @@ static inline uint8_t *fuzz_copy(const struct fuzz_input *input)
     return copy;
 }
 
-/*
- * A string of what is left, to be freed. An "@" stands for `name`, which the target only knows when
- * it runs.
- */
+/* Returns a string of the rest of the input, which the caller frees. Each "@" is replaced by
+ * `name`, which is known only at run time. */
 static inline char *fuzz_string(const struct fuzz_input *input, const char *name)
 {
     const size_t length = strlen(name);
@@ -83,7 +82,7 @@ static inline char *fuzz_string(const struct fuzz_input *input, const char *name
     return string;
 }
 
-/* Plugins of the build tree, and no log. */
+/* Uses the plugins of the build tree, and disables the log. */
 void fuzz_setup(void);
 
 #endif /* FUZZ_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses as strings, looked up over shared memory, plain and wrapped. */
+/* Addresses as strings, looked up over shared memory, with and without the fault plugin. */
 
 #include "fuzz.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames that come over a socket of the embedded BMI, to nobody and to receives that wait. */
+/* Frames that arrive at a socket of the embedded BMI, with and without matching receives. */
 
 #include "fuzz.h"
 
@@ -13,20 +13,20 @@
 #include <unistd.h>
 
 #define FRAMES_MAX 16
-#define RECEIVES   4 /* tags 0.. */
+#define RECEIVES   4 /* with tags from 0 */
 #define BYTES      2000
 
 static struct BMI_instance *instance;
 static bmi_context_id context;
 static int port;
 
-/* One connection. */
+/* A connection and its receives. */
 struct connection {
     int fd;
     BMI_addr_t addr; /* 0 before the first unexpected message */
     uint8_t *bufs[RECEIVES];
     bmi_op_id_t ids[RECEIVES];
-    unsigned int posted, completed; /* bits */
+    unsigned int posted, completed; /* bit i: receive i */
 };
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -46,7 +46,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 static void connection_open(struct connection *connection)
 {
-    const struct linger linger = {.l_onoff = 1}; /* nothing stays behind of so many */
+    const struct linger linger = {.l_onoff = 1}; /* closes with a reset: so many connections in
+                                                  * TIME_WAIT would use up the ports */
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = htons((uint16_t) port)};
 
     memset(connection, 0, sizeof(*connection));
@@ -58,8 +59,8 @@ static void connection_open(struct connection *connection)
     connection->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     FUZZ_CHECK(connection->fd >= 0);
     (void) setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
-    /* The machine may be out of ports for a while, by what others run on it. The fuzzer's timer
-     * interrupts now and then: asked again, the connection that has begun is waited for. */
+    /* Other programs on the machine may have used up the ports for a while. The fuzzer's timer may
+     * interrupt the call; calling again waits for the connection that has begun. */
     for (int tries = 0; connect(connection->fd, (struct sockaddr *) &name, sizeof(name)) != 0;
          tries++) {
         if (errno == EINTR)
@@ -69,7 +70,7 @@ static void connection_open(struct connection *connection)
     }
 }
 
-/* The first one says who the sender is: from then on receives wait for it. */
+/* The first unexpected message identifies the sender; then receives are posted. */
 static void take_unexpected(struct connection *connection)
 {
     struct BMI_unexpected_info info;
@@ -127,7 +128,7 @@ static void progress(struct connection *connection)
     }
 }
 
-/* Each receive has completed, once. */
+/* Checks that each receive completes once. */
 static void connection_close(struct connection *connection)
 {
     for (int i = 0; i < RECEIVES; i++)
@@ -143,7 +144,7 @@ static void connection_close(struct connection *connection)
         free(connection->bufs[i]);
 }
 
-/* A header as the input asks for it. */
+/* Encodes a header with fields of the input. */
 static size_t frame_head(struct fuzz_input *input, uint64_t how, size_t length, uint8_t *bytes)
 {
     struct wire_header header = {
@@ -159,7 +160,7 @@ static size_t frame_head(struct fuzz_input *input, uint64_t how, size_t length, 
     return WIRE_HEADER_SIZE;
 }
 
-/* Frames, each with how and its length before it; behind a length of 0 are bytes as they are. */
+/* Input: for each frame its options and its length; a length of 0 is followed by raw bytes. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input input = {data, size};
@@ -176,7 +177,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (void) fuzz_take_bytes(&input, bytes + used, length != 0 ? length : how);
         used += length != 0 ? length : how;
         if (send(connection.fd, bytes, used, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-            break; /* it was thrown out */
+            break; /* the other side closed the connection */
         progress(&connection);
     }
     connection_close(&connection);

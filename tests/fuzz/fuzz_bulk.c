@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bulk descriptors as they travel: any bytes, and good ones that are damaged, with and without a
- * checksum that is right. */
+/* Serialized bulk descriptors: random bytes, and damaged valid ones, with and without a matching
+ * checksum. */
 
 #include "fuzz.h"
 
@@ -76,7 +76,8 @@ static void use(hg_bulk_t bulk)
     FUZZ_CHECK(HG_Bulk_free(bulk) == HG_SUCCESS);
 }
 
-/* A kind, how, then the bytes: alone, or over good ones and behind them. */
+/* Input: which valid descriptor, options, bytes. The bytes are used alone, or are XORed with the
+ * valid descriptor and may extend it. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input input = {data, size};

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames and HELLOs of the fabric layer, from a network that delivers anything. */
+/* Frames and HELLOs that arrive at the message layer from a network that delivers anything. */
 
 #include "fuzz.h"
 
 #include "msg_sim.h"
 
 #define FRAMES_MAX 16
-#define PAIR_USES  500 /* inputs until everything is made anew */
+#define PAIR_USES  500 /* inputs until the endpoints are opened anew */
 #define RECEIVES   4
 
-/* Of messages in parts: more than is taken, and little enough that parts fit each other. */
+/* The total size of messages in parts: larger than is accepted, and small enough that parts fit
+ * each other. */
 #define PART_TOTALS 1536u
 
 static struct sim_pair *pair;
@@ -40,7 +41,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-/* Makes a frame of one message of it, which gets past its header. */
+/* Turns the bytes into a compact frame whose header is accepted. */
 static void dress_compact(uint64_t how, uint8_t *frame, size_t size)
 {
     const struct msg_peer *peer = msg_peer_of(pair->a_at_b);
@@ -60,7 +61,7 @@ static void dress_compact(uint64_t how, uint8_t *frame, size_t size)
     memcpy(frame, &header, sizeof(header));
 }
 
-/* Makes it past the header, as far as the input asks for it. */
+/* Fills the header and record with valid fields, as far as the input selects them. */
 static void dress(uint64_t how, uint8_t *frame, size_t size)
 {
     const struct msg_peer *peer = msg_peer_of(pair->a_at_b);
@@ -99,7 +100,7 @@ static void dress(uint64_t how, uint8_t *frame, size_t size)
     memcpy(frame + sizeof(header) + sizeof(record), &part, sizeof(part));
 }
 
-/* Takes what came for anybody. */
+/* Receives the messages that have arrived for any receive. */
 static void receive_all(void)
 {
     const struct msg_endpoint *inside = pair->b->endpoint.state;
@@ -118,7 +119,7 @@ static void receive_all(void)
     }
 }
 
-/* Several frames, each with how and its size before it. */
+/* Input: for each frame its options and its size. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input input = {data, size};

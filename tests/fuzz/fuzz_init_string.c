@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Init strings, the options of the fault plugin, and where people say to listen. */
+/* Init strings, the options of the fault plugin, and the host and port to listen at. */
 
 #include "fuzz.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decoding: a program of proc calls that the input chooses, over bytes that the input gives. */
+/* Decoding: a sequence of proc calls that the input selects, with bytes that the input provides. */
 
 #include "fuzz.h"
 
@@ -11,7 +11,7 @@
 
 #define STEPS_MAX 32
 
-/* One decoded thing, for the release afterwards. */
+/* A decoded value, which is released afterwards. */
 struct step {
     uint8_t code;
     union {
@@ -83,7 +83,7 @@ static hg_return_t run_step(hg_proc_t proc, struct step *step)
     }
 }
 
-/* The class, the checksum, the number of steps, the steps, the bytes. */
+/* Input: the class, the checksum, the number of steps, the steps, the bytes. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input input = {data, size};
@@ -108,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         done++;
     if (ret == HG_SUCCESS)
         (void) hg_proc_flush(proc);
-    /* What was decoded is released as the generated code does it. */
+    /* Decoded values are released as the generated code does. */
     FUZZ_CHECK(hg_proc_reset(proc, NULL, 0, HG_FREE) == HG_SUCCESS);
     for (size_t i = 0; i < done; i++)
         if (steps[i].code % CODES >= 4 && steps[i].code % CODES <= 7)

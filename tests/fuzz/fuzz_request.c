@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests: whatever a sender makes of header, checksums and payload, to a target that decodes a
- * string, a bulk handle and numbers. */
+/* Requests with any header, checksums and payload, to a target that decodes a string, a bulk handle
+ * and numbers. */
 
 #include "fuzz.h"
 
@@ -24,7 +24,7 @@ enum {
     RPC_ONEWAY = 3
 };
 
-/* Made by the generator, which also undoes what was decoded before an error. */
+/* Generated, so that what was decoded before an error is released, too. */
 MERCURY_GEN_PROC(rich_t, ((hg_string_t) (text))((hg_bulk_t) (bulk))((uint64_t) (number)))
 
 static hg_class_t *hg_class;
@@ -115,7 +115,8 @@ static void progress(void)
     while (count > 0);
 }
 
-/* Makes it past the first checks, as far as the input asks for it. */
+/* Fills in valid fields, as far as the input selects them, so that the message passes the first
+ * checks. */
 static void dress(struct fuzz_input *input, uint8_t *bytes, size_t size)
 {
     const uint64_t how = fuzz_take(input, 1);
@@ -147,7 +148,7 @@ static void dress(struct fuzz_input *input, uint8_t *bytes, size_t size)
         memcpy(bytes + sizeof(request), &hash, sizeof(hash));
 }
 
-/* Several messages, each with its size before it. */
+/* Input: for each message its size. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input input = {data, size};
@@ -170,7 +171,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             progress();
     }
     progress();
-    /* What it fetches from memory that nobody has must end as well. */
+    /* Transfers from memory that does not exist have to end as well. */
     do {
         progress();
         FUZZ_CHECK(HG_Class_get_counters(hg_class, &counters) == HG_SUCCESS);

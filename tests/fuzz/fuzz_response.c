@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Responses: an origin forwards, and what answers is no target but the input. */
+/* Responses: an origin forwards an RPC, and the input is the response. */
 
 #include "fuzz.h"
 
@@ -13,7 +13,7 @@
 
 #define RPC_RICH 2
 
-/* Made by the generator, which also undoes what was decoded before an error. */
+/* Generated, so that what was decoded before an error is released, too. */
 MERCURY_GEN_PROC(rich_t, ((hg_string_t) (text))((hg_bulk_t) (bulk))((uint64_t) (number)))
 
 static hg_class_t *hg_class;
@@ -98,7 +98,7 @@ static void progress(void)
     while (count > 0);
 }
 
-/* The header that would be right, unless the input says otherwise, and the rest of the input. */
+/* Makes a response of a valid header, unless the input changes it, and the rest of the input. */
 static size_t answer(struct fuzz_input *input)
 {
     const uint64_t how = fuzz_take(input, 1);
@@ -145,7 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (!was_sent)
         progress();
     if (kept == NULL)
-        kept = source; /* otherwise the connection goes with its last reference, each time */
+        kept = source; /* keeps the connection, which would end with its last reference each time */
     else
         NA_Addr_free(na_class, source);
     for (int i = 0; i < 100 && ended == before; i++)
@@ -157,7 +157,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(ended == before + 1);
     while (HG_Ref_get(handle) > 1)
         progress();
-    /* An acknowledgement of a response of several parts may have come as a message of its own. */
+    /* A response in several parts may cause an acknowledgement in a message of its own. */
     for (int i = 0; i < 4; i++)
         progress();
     return 0;

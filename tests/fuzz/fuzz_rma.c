@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Control records of the emulated put and get: from peers that know a region of ours, and from
- * peers that only guess, amid transfers of our own.
- */
+/* Control records of the emulated put and get, from peers that know one of our regions and from
+ * peers that guess, during a valid transfer. */
 
 #include "fuzz.h"
 
@@ -25,7 +23,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-/* Makes it past what is looked at first, as far as the input asks for it. */
+/* Fills in valid fields, as far as the input selects them, so that the record passes the first
+ * checks. */
 static void dress(uint64_t how, void *bytes, const struct net_op *op)
 {
     struct rma_record *record = bytes;
@@ -52,7 +51,7 @@ static void dress(uint64_t how, void *bytes, const struct net_op *op)
         record->transfer = htole64(op->transfer->id);
 }
 
-/* A record with the bytes of a put behind it; `how` says what of it is right. */
+/* Delivers a record followed by the bytes of a put; `how` selects which fields are valid. */
 static void give_put(struct net_end *to, struct net_end *from, uint64_t how,
                      const struct rma_record *asked)
 {
@@ -96,14 +95,14 @@ static void give(struct fuzz_input *input, uint64_t how, const struct net_op *op
         give_put(to, from == to ? &net.ends[0] : from, how, &message.record);
         return;
     }
-    exact = malloc(size); /* so that a read past it is seen */
+    exact = malloc(size); /* the exact size, so that an overrun is detected */
     FUZZ_CHECK(exact != NULL);
     memcpy(exact, message.bytes, size);
     kit_rma_control(to->ts, from == to ? &net.ends[0] : from, exact, size);
     free(exact);
 }
 
-/* An honest put or get while that happens; then records, each with how before it. */
+/* Runs a valid put or get meanwhile. Input: its parameters, then for each record its options. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input input = {data, size};
@@ -112,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct net_op op;
 
     net_open_mover(&net, (enum kit_rma_mover)(first >> 2 & 3));
-    net.is_refused = true; /* a forged address would be one of this process */
+    net.is_refused = true; /* no attach: a forged address would be one in this process */
     net_op_init(&op);
     memset(secret, 7, sizeof(secret));
     (void) net_region(&net.ends[1], secret, NET_MEMORY, BOTH);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses and memory handles as they travel: any bytes, and good ones that are damaged. */
+/* Serialized addresses and memory handles: random bytes, and damaged valid ones. */
 
 #include "fuzz.h"
 
@@ -22,7 +22,7 @@ static struct na_plugin_context *node_context;
 static const struct na_plugin_addr_serialize *fabric;
 static uint8_t good[WHATS][GOOD_MAX];
 static size_t good_size[WHATS];
-static na_mem_handle_t *good_mem; /* stays registered */
+static na_mem_handle_t *good_mem; /* stays registered for all inputs */
 
 static void make_good_sm(void)
 {
@@ -96,7 +96,8 @@ static void try_sm(enum what what, const uint8_t *bytes, size_t size)
     }
 }
 
-/* What, how, then the bytes: alone, or over good ones. */
+/* Input: the kind, whether to damage a valid one, and bytes, which are used alone or are XORed with
+ * the valid one. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input input = {data, size};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Before the first input, and after the last. */
+/* Setup before the first input, and cleanup at exit. */
 
 #include "fuzz.h"
 
@@ -18,7 +18,7 @@ void fuzz_setup(void)
     (void) atexit(remove_endpoints);
 }
 
-/* The fuzzer ends the program itself, with what a target has open. */
+/* The fuzzer exits while the endpoints of a target are open, so their files are removed here. */
 static void remove_endpoints(void)
 {
     char pattern[128];

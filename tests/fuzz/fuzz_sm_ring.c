@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A peer that writes what it likes into all that it shares: slots of its ring, its description of
- * it, doorbells, the head that it has read up to. */
+/* A peer that writes anything to the memory that it shares: slots of its ring, the description of
+ * the ring, doorbells, the head up to which it has read. */
 
 #include "fuzz.h"
 
@@ -15,7 +15,7 @@
 #define STEPS_MAX    64
 #define RECEIVES     8
 #define MESSAGE_SIZE 512
-#define SCENE_USES   200 /* inputs until everything is made anew */
+#define SCENE_USES   200 /* inputs until the endpoints are opened anew */
 #define POLLS_MAX    100000
 
 struct end {
@@ -39,8 +39,8 @@ static na_op_id_t *send_op;
 static bool send_is_posted;
 static uint8_t memory[256];
 static na_mem_handle_t *mem;
-static struct sm_peer_slot *slot; /* the attacker's at the victim */
-static struct sm_ring_slot *ring; /* of the attacker */
+static struct sm_peer_slot *slot; /* the attacker's slot at the victim */
+static struct sm_ring_slot *ring; /* the attacker's ring */
 static uint32_t next;
 static unsigned int uses;
 
@@ -72,7 +72,7 @@ static void end_map(struct end *end)
     fd = open(path, O_RDONLY | O_CLOEXEC);
     FUZZ_CHECK(fd >= 0 && pread(fd, &header, sizeof(header), 0) == (ssize_t) sizeof(header));
     (void) close(fd);
-    fd = (int) header.memory_fd; /* both ends are of this process */
+    fd = (int) header.memory_fd; /* both endpoints are in this process */
     FUZZ_CHECK(fstat(fd, &status) == 0);
     end->map_size = (size_t) status.st_size;
     end->map = mmap(NULL, end->map_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -187,7 +187,7 @@ static void scene_open(void)
 static void scene_close(void)
 {
     for (size_t i = 0; i < sizeof(memory); i++)
-        FUZZ_CHECK(memory[i] == 0x5a); /* it may be read, not written */
+        FUZZ_CHECK(memory[i] == 0x5a); /* the memory may be read, not written */
     (void) NA_Mem_deregister(victim.na_class, mem);
     NA_Mem_handle_free(victim.na_class, mem);
     for (size_t i = 0; i < RECEIVES; i++)
@@ -199,7 +199,7 @@ static void scene_close(void)
     end_close(&victim);
 }
 
-/* A slot of the ring, any content, published in turn or not. */
+/* Writes a slot of the ring with any content, and a valid or arbitrary sequence number. */
 static void write_slot(struct fuzz_input *input)
 {
     struct sm_ring_slot *at = &ring[next % SM_RING_SLOTS];
@@ -218,7 +218,7 @@ static void write_slot(struct fuzz_input *input)
     at->sequence = (how & 128) != 0 ? (uint32_t) fuzz_take(input, 4) : next;
 }
 
-/* A description of a ring in a slot that nobody has. */
+/* Writes a damaged description of a ring to an unused slot. */
 static void write_description(struct fuzz_input *input)
 {
     struct sm_peer_slot *slots =
@@ -258,7 +258,8 @@ static void write_words(struct fuzz_input *input)
         area->slots_reserved = (uint32_t) value % (SM_PEER_SLOTS_CHUNK + 1);
 }
 
-/* What the victim sends, and how far the attacker says that it has read. */
+/* Writes the head up to which the attacker claims to have read, and sends a message from the
+ * victim. */
 static void write_head(struct fuzz_input *input)
 {
     struct sm_peer_slot *slots =

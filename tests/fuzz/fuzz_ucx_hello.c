@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How somebody introduces itself to the ucx plugin; the digest fits if the input asks for it. */
+/* Introductions to the ucx plugin; the digest is made valid if the input selects that. */
 
 #include "fuzz.h"
 
@@ -8,7 +8,7 @@
 
 #include <endian.h>
 
-/* Where these are in it. */
+/* Offsets in an introduction. */
 #define AT_MAGIC   0
 #define AT_VERSION 4
 #define AT_SIZE    8
@@ -31,7 +31,7 @@ static void put(uint8_t *bytes, size_t at, uint64_t value, size_t size)
     memcpy(bytes + at, &value, size);
 }
 
-/* Makes it past the head, past the sum of the parts, and past the digest. */
+/* Makes the head, the sum of the sizes and the digest valid, as selected by `how`. */
 static void dress(uint64_t how, uint8_t *bytes, size_t size)
 {
     if ((how & 1) != 0) {
