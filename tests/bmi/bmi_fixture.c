@@ -140,7 +140,7 @@ struct completion side_take(struct side *side, void *user_ptr)
         side->completions[i] = side->completions[--side->count];
         return found;
     }
-    fail_msg("it has not completed");
+    fail_msg("the operation has not completed");
     return (struct completion){0};
 }
 

@@ -224,7 +224,7 @@ static uint64_t side_refused(const struct side *side)
     for (size_t i = 0; i < count; i++)
         if (strstr(counters[i].name, "refused_key") != NULL)
             return counters[i].value;
-    fail_msg("the transport does not count what it refuses");
+    fail_msg("the transport has no counter of refused messages");
     return 0;
 }
 

@@ -191,7 +191,7 @@ static int with_aes(void **state)
     (void) state;
     uses_aes = kit_auth_has_aes();
     if (!uses_aes)
-        print_message("this machine does no AES: ChaCha20 again\n");
+        print_message("this machine has no AES instructions: ChaCha20 is tested again\n");
     return 0;
 }
 

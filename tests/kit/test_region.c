@@ -264,7 +264,7 @@ static void grants_have_a_bound(void **state)
     assert_int_equal(kit_region_register(&fixture->regions, region), NA_PLUGIN_SUCCESS);
     for (uint32_t i = 0; i < most; i++)
         if (grant(region, i + 1, i, 1) != NA_PLUGIN_SUCCESS)
-            fail_msg("%u grants are the most", i);
+            fail_msg("only %u grants fit", i);
     assert_int_equal(grant(region, most + 1, most, 1), NA_PLUGIN_NOMEM);
     assert_true(is_granted(region, most, most - 1, 1));
     assert_int_equal(grant(region, most + 1, most - 1, 1), NA_PLUGIN_SUCCESS);

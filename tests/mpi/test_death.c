@@ -101,7 +101,7 @@ static void stopped_in_the_middle(void **state)
         assert_int_equal(rma_transfer(&rma, false, 0, 0, BYTES), NA_SUCCESS);
         for (size_t k = 0; k < BYTES; k++)
             if (rma.local[k] != 2 && rma.local[k] != rma_exposed(k))
-                fail_msg("byte %zu there was never to be put", k);
+                fail_msg("byte %zu at the target was written by no put", k);
     }
 }
 

@@ -76,7 +76,7 @@ static struct fake *fake_find(MPI_Request request)
             assert_true(fakes[i].is_there);
             return &fakes[i];
         }
-    fail_msg("a request that is none");
+    fail_msg("not a valid request");
     return NULL;
 }
 

@@ -198,7 +198,8 @@ static void check_left_alone(void)
     assert_int_equal(rma_transfer(&rma, false, 0, 0, BYTES), NA_SUCCESS);
     for (size_t i = 0; i < BYTES; i++)
         if (rma.local[i] != 2 && rma.local[i] != rma_exposed(i))
-            fail_msg("byte %zu there is %u, which was never to be put", i, rma.local[i]);
+            fail_msg("byte %zu at the target is %u, which no put should have written", i,
+                     rma.local[i]);
     memset(rma.local, SCRIBBLE, BYTES);
 }
 

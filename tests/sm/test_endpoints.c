@@ -257,7 +257,7 @@ static void a_file_of_another_user_is_refused(void **state)
 
     (void) state;
     if (geteuid() != 0) {
-        print_message("skipped: only root can make a file of another user\n");
+        print_message("skipped: only root can change the owner of a file\n");
         skip();
     }
     (void) snprintf(name, sizeof(name), "test%d-foreign", (int) getpid());

@@ -115,7 +115,7 @@ static void nothing_is_allocated_in_the_steady_state(void **state)
         assert_int_equal(unsetenv("AMALGAM_SM_RMA"), 0);
     }
     if (TEST_SANITIZED)
-        print_message("a sanitizer owns malloc: not counted\n");
+        print_message("allocations are not counted: a sanitizer replaces malloc\n");
     check_clean();
 }
 

@@ -234,7 +234,7 @@ static void damaged_addresses_do_no_harm(void **state)
             packed[i] ^= flip;
         }
     }
-    print_message("%u of %zu damaged addresses could be somebody's\n", taken, 8 * size);
+    print_message("%u of %zu damaged addresses are valid addresses\n", taken, 8 * size);
     end_check_peer(&end, peer);
     pair_close(&child, &end, peer);
 }
@@ -245,7 +245,7 @@ static void expect_malformed(struct end *end, const char *name)
     na_return_t ret = NA_Addr_lookup(end->na_class, name, &addr);
 
     if (ret == NA_SUCCESS)
-        fail_msg("'%.80s' was taken for an address", name);
+        fail_msg("'%.80s' was accepted as an address", name);
     assert_null(addr);
 }
 

@@ -200,7 +200,7 @@ static void a_class_closes_with_things_outstanding(void **state)
     assert_int_equal(NA_Finalize(rma.end.na_class), NA_SUCCESS);
     for (size_t i = 0; i < rma.bytes; i++)
         if (rma.local[i] != 0x55)
-            fail_msg("byte %zu was got after the end of the get", i);
+            fail_msg("byte %zu was written after the end of the get", i);
     free(rma.local);
     free(events);
     /* The peer still works. */

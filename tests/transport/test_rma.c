@@ -287,7 +287,7 @@ static void forge(struct rma *rma, bool put, uint8_t flip, unsigned int *count_p
             memset(rma->local, 0x55, 4096);
             ret = rma_transfer(rma, put, 1024, 64, 64);
             if (ret == NA_TIMEOUT)
-                fail_msg("byte %zu of %zu ^ %#x: no end of a %s", i, rma->packed_size, flip,
+                fail_msg("byte %zu of %zu ^ %#x: the %s does not end", i, rma->packed_size, flip,
                          put ? "put" : "get");
             *count_p += ret == NA_SUCCESS;
             assert_int_equal(rma->local[1023], 0x55);
@@ -321,7 +321,7 @@ static void forged_handles_reach_nothing(void **state)
         forge(&rma, false, flips[i], &gets);
         forge(&rma, true, flips[i], &puts);
     }
-    print_message("forgeries that got through: %u gets, %u puts\n", gets, puts);
+    print_message("forged handles that were accepted: %u gets, %u puts\n", gets, puts);
     wait_for_peer(&rma);
     assert_int_equal(puts, 0); /* no handle allows writing to this memory */
     assert_int_equal(rma_remote_sum(&rma), before);

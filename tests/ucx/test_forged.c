@@ -206,7 +206,7 @@ static void addresses_without_a_route_hold_no_descriptors(void **state)
 
     (void) state;
     if (!has_own_network) {
-        print_message("skipped: there are routes to addresses that nobody has\n");
+        print_message("skipped: there are routes to unused addresses\n");
         skip();
     }
     open_at(&target, OWN_ADDRESS_TEXT, "tcp", NULL);
@@ -293,7 +293,7 @@ static void neighbours_of_other_users_are_told_apart(void **state)
 
     (void) state;
     if (geteuid() != 0)
-        print_message("only root can be another user: that is not tested\n");
+        print_message("not tested for another user: only root can start its process\n");
     for (int i = 0; i < (geteuid() == 0 ? 2 : 1); i++) {
         struct ucx_channel channel = {.fd = -1};
         pid_t pid = call_as(users[i], &channel.fd);

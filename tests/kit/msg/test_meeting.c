@@ -147,7 +147,7 @@ static void test_both_call(void **state)
 }
 
 /*
- * A man in the middle who answers a HELLO can test one guess of the key, and learns only whether it
+ * An attacker who answers a HELLO can test one guess of the key, and learns only whether it
  * was right. The next attempt has another share, and no part of a HELLO that could depend on the
  * key is repeated.
  */

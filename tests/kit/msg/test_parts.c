@@ -438,7 +438,7 @@ static void test_forged_parts(void **state)
     char in[2000];
 
     if (sim_key() != NULL) {
-        print_message("with a key nobody can forge them\n");
+        print_message("not run: with a key, parts cannot be forged\n");
         skip();
     }
     assert_int_equal(kit_msg_recv_unexpected(pair->cb, &receive, in, sizeof(in), NULL), 0);

@@ -361,7 +361,7 @@ void net_run(struct net *net)
             !kit_rma_has_work(net->ends[1].ts) && !kit_rma_has_work(net->ends[2].ts))
             return;
     }
-    fail_msg("it does not come to an end");
+    fail_msg("the network never runs out of events");
 }
 
 void net_lose(struct net *net)
