@@ -165,8 +165,8 @@ static void an_address_travels_in_messages(void **state)
     child_stop(&children[1]);
 }
 
-/* Resolving a host name would block, so a serialized address with a name in place of a number is
- * refused. */
+/* Resolving a host name would block: a serialized address with a name in place of a number is
+ * refused, or its use fails. */
 static void names_in_bytes_are_not_looked_up(void **state)
 {
     static const char number[] = "127.0.0.1", name[] = "localhost";
