@@ -194,6 +194,7 @@ static void names_in_bytes_are_not_looked_up(void **state)
     assert_int_equal(NA_Addr_serialize(end.na_class, packed, size, peer), NA_SUCCESS);
     while (at + sizeof(number) < size && memcmp(packed + at, number, strlen(number)) != 0)
         at++;
+    assert_true(at + sizeof(number) < size);
     memcpy(packed + at, name, strlen(name));
     if (NA_Addr_deserialize(end.na_class, &named, packed, size, 0) == NA_SUCCESS) {
         assert_int_not_equal(end_send(&end, named, "x", 2, 1, false), NA_SUCCESS);

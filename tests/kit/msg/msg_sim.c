@@ -14,6 +14,7 @@ _Atomic int64_t sim_allocations;
 _Atomic uint64_t sim_allocations_made;
 _Atomic int64_t sim_allocation_to_fail = -1;
 _Atomic uint64_t sim_clock_skip;
+_Atomic uint64_t sim_clock_stopped;
 _Atomic uint64_t sim_clock_looks;
 _Atomic uint32_t sim_events_to_refuse;
 
@@ -384,6 +385,8 @@ static uint64_t host_clock_ns(void)
     struct timespec now;
 
     sim_clock_looks++;
+    if (sim_clock_stopped != 0)
+        return sim_clock_stopped + sim_clock_skip;
     (void) clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec + sim_clock_skip;
 }

@@ -114,6 +114,7 @@ extern _Atomic uint64_t sim_allocations_made;  /* allocations made in total */
 extern _Atomic int64_t sim_allocation_to_fail; /* counts down to the allocation that fails;
                                                 * negative: none */
 extern _Atomic uint64_t sim_clock_skip;        /* ns by which the clock is ahead */
+extern _Atomic uint64_t sim_clock_stopped;     /* ns at which the clock stands still; 0: it runs */
 extern _Atomic uint64_t sim_clock_looks;       /* how often the clock was read */
 extern _Atomic uint32_t sim_events_to_refuse;  /* how many multi-receive events find no memory */
 

@@ -6,6 +6,7 @@
 
 #include "../../test_random.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,16 +103,20 @@ const struct strict_profile *strict_profile(void)
  * run can be repeated. */
 uint64_t strict_seed(void)
 {
-    static atomic_bool is_told;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static uint64_t seed;
+    static bool is_drawn;
     const char *text = getenv("AMALGAM_STRICT_SEED");
 
-    if (!atomic_exchange(&is_told, true)) {
+    (void) pthread_mutex_lock(&lock);
+    if (!is_drawn) {
+        is_drawn = true;
         seed = text != NULL ? strtoull(text, NULL, 0)
                             : (strict_now() ^ (uint64_t) getpid() << 20) & UINT32_MAX;
         (void) fprintf(stderr, "strict provider: profile %s, AMALGAM_STRICT_SEED=%llu\n",
                        strict_profile()->name, (unsigned long long) seed);
     }
+    (void) pthread_mutex_unlock(&lock);
     return seed;
 }
 
