@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks of memory for inputs and outputs that do not fit a message. A class keeps those that are
- * not in use, within a bound, so that their pages serve many RPCs, and so does their registration
- * to be written to by us. The one that a peer was told of ends with its RPC: what the block holds
- * next is not that peer's to read.
+ * Blocks of memory for inputs and outputs that do not fit a message. A class caches free blocks,
+ * within a bound, so that RPCs reuse their pages and the registration for local writes (the sink).
+ * The registration that peers read (the source) ends with its RPC: a peer must not read the next
+ * content of the block.
  */
 #include "bulk/block.h"
 
 #include "bulk/bulk_internal.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #define HG_BLOCK_PAGE 4096u
 
-/* Larger blocks are not kept, and no more than so many bytes of all. */
-#define HG_BLOCK_KEPT_MAX (UINT64_C(8) << 20)
-#define HG_BLOCKS_MAX     (UINT64_C(64) << 20)
+/* Larger blocks are not cached, nor more than this number of bytes in total. */
+#define HG_BLOCK_CACHED_SIZE_MAX (UINT64_C(8) << 20)
+#define HG_BLOCKS_CACHED_MAX     (UINT64_C(64) << 20)
 
 static uint32_t hg_block_class_of(hg_size_t size, hg_size_t *capacity_p);
 static struct hg_block *hg_block_new(hg_class_t *hg_class, hg_size_t capacity, uint32_t index);
 static void hg_block_delete(struct hg_block *block);
 static void hg_block_discard(const struct hg_block *block);
-static void hg_block_let_go(void *arg);
+static void hg_block_sink_freed(void *arg);
 
 void hg_blocks_init(struct hg_blocks *blocks)
 {
@@ -72,18 +71,18 @@ void hg_block_put(struct hg_block *block)
     struct hg_charge charge = block->charge;
     const hg_bulk_t sink = block->sink;
     struct hg_blocks *blocks;
-    bool is_kept;
+    bool is_cached;
 
     (void) HG_Bulk_free(block->source);
     block->source = HG_BULK_NULL;
     if (util_unlikely(HG_Bulk_in_use(sink))) {
         /*
-         * A fetch ended in time, but may still write to it, and so long it counts. What is in it
-         * nobody wants: its pages go now, and come back only if something is written.
+         * A fetch that timed out may still write to the block, so the block stays charged. Nobody
+         * needs its content: its pages are discarded, and come back only if something is written.
          */
         hg_block_discard(block);
         block->sink = HG_BULK_NULL;
-        hg_bulk_own(sink, hg_block_let_go, block);
+        hg_bulk_own(sink, hg_block_sink_freed, block);
         (void) HG_Bulk_free(sink);
         return;
     }
@@ -95,14 +94,14 @@ void hg_block_put(struct hg_block *block)
     }
     blocks = &block->hg_class->bulk->blocks;
     (void) pthread_mutex_lock(&blocks->lock);
-    is_kept = blocks->kept + block->capacity <= HG_BLOCKS_MAX;
-    if (is_kept) {
+    is_cached = blocks->kept + block->capacity <= HG_BLOCKS_CACHED_MAX;
+    if (is_cached) {
         block->next = blocks->free[block->index];
         blocks->free[block->index] = block;
         blocks->kept += block->capacity;
     }
     (void) pthread_mutex_unlock(&blocks->lock);
-    if (!is_kept)
+    if (!is_cached)
         hg_block_delete(block);
     hg_budget_leave(&charge);
 }
@@ -116,7 +115,7 @@ void *hg_block_take(struct hg_block *block)
     return memory;
 }
 
-/* No more than that: behind it are the data of others that had the block before. */
+/* Expose `size` bytes only: the rest of the block may contain data of earlier users. */
 hg_return_t hg_block_expose(struct hg_block *block, hg_size_t size, hg_bulk_t *bulk_p)
 {
     hg_return_t ret = HG_SUCCESS;
@@ -140,15 +139,15 @@ hg_return_t hg_block_describe(struct hg_block *block, hg_bulk_t *bulk_p)
 }
 
 /*
- * The list of a size, and what blocks on it hold: four sizes for each power of two, so that at most
- * a fifth is unused. HG_BLOCK_CLASSES: a block of that size is not kept.
+ * Select the list and the capacity for a size: four sizes for each power of two, so that at most a
+ * fifth is unused. HG_BLOCK_CLASSES: a block of that size is not cached.
  */
 static uint32_t hg_block_class_of(hg_size_t size, hg_size_t *capacity_p)
 {
     hg_size_t base = HG_BLOCK_PAGE, step;
     uint32_t index = 0;
 
-    if (size > HG_BLOCK_KEPT_MAX) {
+    if (size > HG_BLOCK_CACHED_SIZE_MAX) {
         *capacity_p = (size + HG_BLOCK_PAGE - 1) / HG_BLOCK_PAGE * HG_BLOCK_PAGE;
         return HG_BLOCK_CLASSES;
     }
@@ -190,7 +189,10 @@ static void hg_block_delete(struct hg_block *block)
     free(block);
 }
 
-/* Pages may be larger than what blocks are aligned to: neighbours share the first and the last. */
+/*
+ * Discard whole pages only: if pages are larger than the alignment of blocks, neighbours share the
+ * first and the last.
+ */
 static void hg_block_discard(const struct hg_block *block)
 {
     const long size = sysconf(_SC_PAGESIZE);
@@ -202,8 +204,8 @@ static void hg_block_discard(const struct hg_block *block)
         (void) madvise((void *) begin, end - begin, MADV_DONTNEED);
 }
 
-/* The transport, too, is done with it. */
-static void hg_block_let_go(void *arg)
+/* Called with the last reference to the sink: the transport does not use the memory any more. */
+static void hg_block_sink_freed(void *arg)
 {
     struct hg_block *block = arg;
     struct hg_charge charge = block->charge;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Bulk descriptors: making and freeing them, binding, and what can be asked of them.
- */
+/* Bulk descriptors: creation, release, binding and accessors. */
 #include "bulk/bulk_internal.h"
 #include "bulk/bulk_registry.h"
 #include "engine/fork.h"
@@ -9,7 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Allocated segments begin at multiples of this, so that anything may be put there. */
+/* Alignment of segments that HG_Bulk_create() allocates, sufficient for any type. */
 #define HG_BULK_ALIGNMENT 16u
 
 static hg_return_t hg_bulk_create_check(hg_class_t *hg_class, uint32_t count, void **buf_ptrs,
@@ -159,7 +157,7 @@ hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size, u
 
     if (handle != HG_BULK_NULL && hg_fork_refuses(handle->hg_class, __func__))
         return HG_PERMISSION;
-    /* Flags say what remote sides may do; the process that owns the memory needs no permission. */
+    /* Access flags restrict remote peers; the process that owns the memory needs no permission. */
     (void) flags;
     if (handle != HG_BULK_NULL && handle->canonical != NULL)
         owner = handle->canonical;
@@ -173,7 +171,7 @@ hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size, u
                      owner->size);
         return HG_OVERFLOW;
     }
-    /* The count and the arrays stay as they were. */
+    /* Leave the count and the arrays unchanged. */
     if (size == 0 || max_count == 0)
         return HG_SUCCESS;
     if (size > owner->size - offset)
@@ -253,7 +251,7 @@ static hg_return_t hg_bulk_segments_check(uint32_t count, void **buf_ptrs,
                          i, buf_sizes[i]);
             return HG_INVALID_ARG;
         }
-        /* Room for the alignment is left, for segments that are allocated. */
+        /* Leave room for the alignment of allocated segments. */
         if (buf_sizes[i] > (UINTPTR_MAX >> 1) - base / 2 ||
             buf_sizes[i] > (HG_SIZE_MAX >> 1) - size - HG_BULK_ALIGNMENT) {
             HG_LOG_ERROR("segment %" PRIu32 " of %" PRIu64 " bytes does not fit an address space",
@@ -266,7 +264,10 @@ static hg_return_t hg_bulk_segments_check(uint32_t count, void **buf_ptrs,
     return HG_SUCCESS;
 }
 
-/* One block for all segments; the system clears large ones when they are touched, not before. */
+/*
+ * Allocate one block for all segments. calloc() gets large blocks from the kernel, which zeroes
+ * pages on first touch.
+ */
 static hg_return_t hg_bulk_memory_alloc(struct hg_bulk *bulk, uint32_t count,
                                         const hg_size_t *buf_sizes)
 {
@@ -295,7 +296,7 @@ static hg_return_t hg_bulk_memory_alloc(struct hg_bulk *bulk, uint32_t count,
     return ret;
 }
 
-/* Segments without bytes are in no range, and so left out. */
+/* Record the segments; empty ones are in no range, and are left out. */
 static hg_return_t hg_bulk_memory_set(struct hg_bulk *bulk, uint32_t count, void **buf_ptrs,
                                       const hg_size_t *buf_sizes)
 {
@@ -335,7 +336,7 @@ static void hg_bulk_destroy(struct hg_bulk *bulk)
     atomic_fetch_sub_explicit(&hg_class->bulk->count, 1, memory_order_release);
 }
 
-/* Keeps the own address in the form in which it travels. */
+/* Serialize the own address for the wire. */
 static hg_return_t hg_bulk_addr_serialize(struct hg_bulk *bulk)
 {
     na_class_t *na_class = bulk->hg_class->paths[HG_PATH_MAIN].na_class;
@@ -343,7 +344,7 @@ static hg_return_t hg_bulk_addr_serialize(struct hg_bulk *bulk)
     size_t size = na_addr != NULL ? NA_Addr_get_serialize_size(na_class, na_addr) : 0;
     na_return_t ret;
 
-    /* Only the string tells of both paths. */
+    /* Only the address string has the addresses on both paths. */
     if (size == 0 || bulk->hg_class->paths[HG_PATH_SM].na_class != NULL)
         return hg_bulk_addr_to_string(bulk);
     bulk->addr_wire = size <= UINT16_MAX ? malloc(size) : NULL;

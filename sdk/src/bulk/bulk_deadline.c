@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What happens to a transfer whose time is over: its pieces are cancelled, and those that the
- * transport does not let go of are taken from it. Each keeps descriptors and address alive until
- * NA calls back, for the memory may be read or written to until then.
+ * Transfers whose deadline expires: their pieces are cancelled, and pieces that the transport does
+ * not complete are detached. A detached piece keeps descriptors and address alive until NA's
+ * callback, because the transport may read or write the memory until then.
  */
 #include "bulk/bulk_pool.h"
 #include "engine/context_timer.h"
@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-/* A piece that the transport still has. */
+/* A transport operation that outlives its transfer. */
 struct hg_bulk_detached {
     na_class_t *na_class;
     na_op_id_t *na_op;
@@ -36,7 +36,7 @@ void hg_bulk_deadline_start(struct hg_bulk_transfer *op)
     op->running++;
     op->timer.fire = hg_bulk_deadline_fire;
     op->timer.finish = hg_bulk_deadline_finish;
-    hg_context_arm(op->holds.context, &op->timer, hg_clock_ns() + op->deadline_ms * HG_NS_PER_MS);
+    hg_context_arm(op->refs.context, &op->timer, hg_clock_ns() + op->deadline_ms * HG_NS_PER_MS);
 }
 
 static void hg_bulk_deadline_fire(struct hg_timer *timer)
@@ -48,28 +48,28 @@ static void hg_bulk_deadline_fire(struct hg_timer *timer)
     if (op->running > 1 || op->unassigned > 0) {
         if (op->ret == HG_SUCCESS) {
             HG_PROBE1(timeout, op);
-            hg_count(&op->holds.context->counters.timed_out);
+            hg_count(&op->refs.context->counters.timed_out);
         }
         hg_bulk_op_fail(op, HG_TIMEOUT);
     }
     is_retry_queued = op->is_retry_queued;
     (void) pthread_mutex_unlock(&op->lock);
-    /* It cannot end while it is queued; dequeue it. */
+    /* The transfer cannot end while it is in the retry queue. */
     if (is_retry_queued)
-        hg_bulk_retry(op->holds.context);
+        hg_bulk_retry(op->refs.context);
 }
 
 static void hg_bulk_deadline_finish(struct hg_timer *timer)
 {
     struct hg_bulk_transfer *op = util_container_of(timer, struct hg_bulk_transfer, timer);
-    hg_context_t *context = op->holds.context;
+    hg_context_t *context = op->refs.context;
     bool is_ended = false;
 
     (void) pthread_mutex_lock(&op->lock);
     if (op->running > 1)
         hg_bulk_detach(op);
     if (op->running > 1) {
-        /* Another thread works on a piece, or memory is short. */
+        /* Another thread is posting a piece, or memory is short: try again. */
         hg_context_arm(context, timer, hg_clock_ns() + HG_FINISH_AGAIN_NS);
     } else {
         op->is_timed = false;
@@ -90,31 +90,31 @@ static void hg_bulk_detach(struct hg_bulk_transfer *op)
 
         if (piece->state != HG_BULK_PIECE_POSTED || !hg_bulk_detach_piece(piece))
             continue;
-        piece->na_op[op->path] = NULL; /* the next use makes another one */
+        piece->na_op[op->path] = NULL; /* the next use creates a new operation */
         piece->state = HG_BULK_PIECE_IDLE;
         op->running--;
         is_detached = true;
     }
     if (is_detached)
-        hg_count(&op->holds.context->counters.detached);
+        hg_count(&op->refs.context->counters.detached);
 }
 
-/* False if it was not possible, or if the piece ends now. */
+/* Detach a piece's operation. False: out of memory, or the piece is completing. */
 static bool hg_bulk_detach_piece(struct hg_bulk_piece *piece)
 {
     const struct hg_bulk_transfer *op = piece->op;
     struct hg_bulk_detached *detached = calloc(1, sizeof(*detached));
 
     if (detached == NULL ||
-        NA_Addr_dup(op->holds.na_class, op->holds.na_addr, &detached->na_addr) != NA_SUCCESS) {
+        NA_Addr_dup(op->refs.na_class, op->refs.na_addr, &detached->na_addr) != NA_SUCCESS) {
         HG_LOG_WARNING("cannot end a transfer in time: out of memory; it is tried again");
         free(detached);
         return false;
     }
-    detached->na_class = op->holds.na_class;
+    detached->na_class = op->refs.na_class;
     detached->na_op = piece->na_op[op->path];
-    detached->origin = op->holds.origin;
-    detached->local = op->holds.local;
+    detached->origin = op->refs.origin;
+    detached->local = op->refs.local;
     (void) HG_Bulk_ref_incr(detached->origin);
     (void) HG_Bulk_ref_incr(detached->local);
     atomic_fetch_add_explicit(&detached->local->in_use, 1, memory_order_relaxed);
@@ -125,7 +125,7 @@ static bool hg_bulk_detach_piece(struct hg_bulk_piece *piece)
     return false;
 }
 
-/* The transport let go of it. */
+/* The transport has completed a detached operation. */
 static void hg_bulk_detached_done(const struct na_cb_info *info)
 {
     struct hg_bulk_detached *detached = info->arg;

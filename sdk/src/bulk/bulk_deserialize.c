@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading of descriptors, see bulk_wire.h. Everything comes from another process: it is copied
- * once, and each number is checked before it is used.
+ * Reading of serialized descriptors, see bulk_wire.h. The bytes come from another process: they are
+ * copied once, and each number is checked before it is used.
  */
 #include "bulk/bulk_internal.h"
 #include "bulk/bulk_registry.h"
@@ -94,7 +94,7 @@ static hg_return_t hg_bulk_wire_read(const uint8_t *buf, struct hg_bulk_wire *wi
     return hg_bulk_wire_check(wire);
 }
 
-/* What can be said without the rest. */
+/* Check the fixed part by itself. */
 static hg_return_t hg_bulk_wire_check(const struct hg_bulk_wire *wire)
 {
     bool is_bound = (wire->flags & HG_BULK_WIRE_BOUND) != 0;
@@ -152,8 +152,9 @@ static hg_return_t hg_bulk_receive(struct hg_bulk *bulk, const struct hg_bulk_wi
 }
 
 /*
- * A descriptor of ours that came back. A peer that knows its name may have altered the rest: it has
- * to be what we made, or it gives no more than the descriptor of any other process does.
+ * Recognize a descriptor of this class that came back. A peer that knows its name may have altered
+ * the rest, so it must be identical to what was serialized; otherwise it is treated as a descriptor
+ * of another process.
  */
 static void hg_bulk_canonical_set(struct hg_bulk *bulk, const struct hg_bulk_wire *wire)
 {
@@ -171,7 +172,7 @@ static void hg_bulk_canonical_set(struct hg_bulk *bulk, const struct hg_bulk_wir
     (void) HG_Bulk_free(canonical);
 }
 
-/* The data stay where they are, in the copy of the descriptor. */
+/* Eager data stay in the copy of the serialized descriptor. */
 static hg_return_t hg_bulk_data_set(struct hg_bulk *bulk, uint8_t *data, size_t left)
 {
     if (bulk->size != left || left == 0) {
@@ -242,7 +243,7 @@ static hg_return_t hg_bulk_regions_read(struct hg_bulk *bulk, const struct hg_bu
     return HG_SUCCESS;
 }
 
-/* A path that this class has not opened is only stepped over. */
+/* Read the regions of one path; those of a path that this class has not opened are skipped. */
 static hg_return_t hg_bulk_path_read(struct hg_bulk *bulk, int path, uint32_t count,
                                      const uint8_t **pos_p, const uint8_t *end)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who may reach the memory of a descriptor, in a class that keeps memory to sessions
- * (mem_per_session): those to whom its owner handed the descriptor.
+ * Grants (mem_per_session): the peers that may reach the memory of a descriptor are those to which
+ * its owner gave the descriptor.
  */
 #include "bulk/bulk_grant.h"
 

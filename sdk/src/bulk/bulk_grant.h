@@ -6,8 +6,8 @@
 #include "mercury_bulk.h"
 
 /*
- * A peer is about to be told of the descriptor: it may reach the memory in its session. Nothing
- * happens in classes that do not keep memory to sessions, and with memory of another process.
+ * Let a peer that will be sent the descriptor reach the memory in its session. Does nothing without
+ * mem_per_session, or for memory of another process.
  */
 hg_return_t hg_bulk_grant(hg_bulk_t bulk, hg_addr_t addr);
 

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Maps from offsets in a descriptor to where the bytes are: memory addresses, or memory handles of
- * the transport. Header only.
- */
+/* Maps from offsets in a descriptor to memory addresses or memory handles. Header only. */
 #ifndef HG_BULK_MAP_H
 #define HG_BULK_MAP_H
 
 #include "mercury_types.h"
 
-/* A part of a descriptor that lies in one place. */
+/* A contiguous part of a descriptor. */
 struct hg_bulk_extent {
     hg_size_t offset; /* in the descriptor */
     hg_size_t length; /* never 0 */
@@ -18,21 +15,20 @@ struct hg_bulk_extent {
     } at;
 };
 
-/* All parts, in order and without gaps. Empty for a descriptor without bytes. */
+/* The extents of a descriptor, in order and without gaps. Empty for a descriptor of size 0. */
 struct hg_bulk_map {
     struct hg_bulk_extent *extents; /* `single`, or allocated */
     uint32_t count;
-    struct hg_bulk_extent single; /* the usual case needs no allocation */
+    struct hg_bulk_extent single; /* avoids the allocation for one extent */
 };
 
 /* A position in a map. Valid as long as the map. */
 struct hg_bulk_cursor {
     const struct hg_bulk_extent *extent;
-    hg_size_t within; /* bytes of the extent that are behind */
+    hg_size_t within; /* offset in the extent, in bytes */
 };
 
-/* The extent that an offset below the descriptor's size is in: the last that does not begin after
- * it. */
+/* Find the extent that an offset below the descriptor's size lies in. */
 static inline const struct hg_bulk_extent *hg_bulk_map_find(const struct hg_bulk_map *map,
                                                             hg_size_t offset)
 {
@@ -60,13 +56,13 @@ static inline struct hg_bulk_cursor hg_bulk_cursor_at(const struct hg_bulk_map *
     return cursor;
 }
 
-/* Bytes that follow in one place. */
+/* Bytes up to the end of the extent. */
 static inline hg_size_t hg_bulk_cursor_left(const struct hg_bulk_cursor *cursor)
 {
     return cursor->extent->length - cursor->within;
 }
 
-/* Steps over bytes that are in one place. Past the last byte the cursor is not to be used. */
+/* Advance within the extent, or to the next one. After the last byte the cursor is invalid. */
 static inline void hg_bulk_cursor_advance(struct hg_bulk_cursor *cursor, hg_size_t size)
 {
     cursor->within += size;

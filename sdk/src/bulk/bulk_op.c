@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Running transfers. A transfer is cut into pieces that are in one place on both sides; a bounded
- * number of them runs at a time, and each that ends makes room for the next. The first error stops
- * the assignment of pieces and cancels those that run; the transfer ends when the last one ended.
+ * Running transfers. A transfer is split into pieces that are contiguous on both sides. A bounded
+ * number of them is in flight; each that completes makes room for the next. The first error stops
+ * the assignment of pieces and cancels those in flight; the transfer ends with the last piece.
  *
- * A piece is accounted for under the operation's lock, but handed to the transport without it, so
- * that threads do not wait for a copy that the transport makes on the spot.
+ * The state of a piece changes under the operation's lock, but the piece is posted without it, so
+ * that other threads do not wait while the transport copies within the call.
  */
 #include "bulk/bulk_internal.h"
 #include "bulk/bulk_pool.h"
@@ -27,15 +27,15 @@ static void hg_bulk_piece_done(const struct na_cb_info *info);
 static void hg_bulk_piece_end(struct hg_bulk_piece *piece, hg_return_t ret);
 static void hg_bulk_op_callback(struct hg_completion *completion);
 static void hg_bulk_op_count(struct hg_counters *counters, hg_return_t ret, hg_size_t size);
-static void hg_bulk_holds_drop(const struct hg_bulk_holds *holds);
+static void hg_bulk_refs_release(const struct hg_bulk_refs *refs);
 
 /*
- * An operation's id is the address of its memory, which is used again, and above it which of its
- * uses is meant. Systems that put marks of their own there have ids without.
+ * An operation's id is the address of its memory, which is reused, with its use count in the upper
+ * bits. Systems that use these bits of addresses get the plain address.
  */
 #define HG_BULK_OP_SHIFT   48
 #define HG_BULK_OP_POINTER ((UINT64_C(1) << HG_BULK_OP_SHIFT) - 1)
-static _Atomic bool hg_bulk_op_is_plain;
+static _Atomic bool hg_bulk_ids_are_addresses;
 
 hg_return_t hg_bulk_op_get(const struct hg_bulk_request *request, struct hg_bulk_transfer **op_p)
 {
@@ -49,13 +49,13 @@ hg_return_t hg_bulk_op_get(const struct hg_bulk_request *request, struct hg_bulk
     op->direction = request->direction;
     op->size = request->size;
     op->completion.run = hg_bulk_op_callback;
-    /* A cancel of what it was before may look at it at this moment. */
+    /* A cancel of an earlier use may be reading these members. */
     (void) pthread_mutex_lock(&op->lock);
     op->use++;
     op->ret = HG_SUCCESS;
     op->is_ended = false;
     op->accepted = 0;
-    op->running = 1; /* for the start, so that a cancel in another thread does not end it before */
+    op->running = 1; /* for the start: a concurrent cancel cannot end it before */
     op->refused = 0;
     op->unassigned = 0;
     op->is_timed = false;
@@ -63,9 +63,9 @@ hg_return_t hg_bulk_op_get(const struct hg_bulk_request *request, struct hg_bulk
     op->deadline_ms = request->deadline_ms != HG_BULK_DEADLINE_DEFAULT
                           ? request->deadline_ms
                           : hg_class_get_deadline(request->origin->hg_class);
-    op->holds.origin = request->origin;
-    op->holds.local = request->local;
-    op->holds.na_addr = NULL;
+    op->refs.origin = request->origin;
+    op->refs.local = request->local;
+    op->refs.na_addr = NULL;
     (void) HG_Bulk_ref_incr(request->origin);
     (void) HG_Bulk_ref_incr(request->local);
     hg_context_op_begin(request->context);
@@ -75,10 +75,10 @@ hg_return_t hg_bulk_op_get(const struct hg_bulk_request *request, struct hg_bulk
 
 void hg_bulk_op_drop(struct hg_bulk_transfer *op)
 {
-    struct hg_bulk_holds holds = op->holds;
+    struct hg_bulk_refs refs = op->refs;
 
     hg_bulk_pool_put(op);
-    hg_bulk_holds_drop(&holds);
+    hg_bulk_refs_release(&refs);
 }
 
 hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_request *request,
@@ -91,13 +91,13 @@ hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_r
     bool is_ended;
     hg_return_t ret;
 
-    /* The address may be part of a handle that the program destroys at once. */
-    ret = hg_return_from_na(NA_Addr_dup(na_class, na_addr, &op->holds.na_addr));
+    /* The address may be part of a handle that the program destroys right after the call. */
+    ret = hg_return_from_na(NA_Addr_dup(na_class, na_addr, &op->refs.na_addr));
     if (ret != HG_SUCCESS) {
         HG_LOG_ERROR("cannot keep the origin's address: %s", HG_Error_to_string(ret));
         return ret;
     }
-    op->holds.na_class = na_class;
+    op->refs.na_class = na_class;
     op->na_context = context->na_context[path];
     op->path = path;
     op->origin_id = request->origin_id;
@@ -107,10 +107,10 @@ hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_r
 
     (void) pthread_mutex_lock(&op->lock);
     op->running--;
-    /* It may be cancelled already: then there is nothing to do. */
+    /* A concurrent cancel may already have failed it: then nothing is transferred. */
     op->unassigned = op->ret == HG_SUCCESS ? request->size : 0;
     is_ended = hg_bulk_op_run(op);
-    /* Nothing was started and nobody can know the operation yet: the caller is told directly. */
+    /* Without an accepted piece or a cancel the error is returned instead of a callback. */
     ret = is_ended && op->accepted == 0 ? op->ret : HG_SUCCESS;
     if (util_unlikely(op->deadline_ms != 0) && !is_ended)
         hg_bulk_deadline_start(op);
@@ -118,8 +118,7 @@ hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_r
     if (ret == HG_SUCCESS && is_ended)
         hg_context_push(context, &op->completion);
     else if (ret == HG_SUCCESS)
-        hg_context_wake(
-            context); /* a piece may have ended on the spot while another thread sleeps */
+        hg_context_wake(context); /* a piece may have completed within the call */
     return ret;
 }
 
@@ -129,7 +128,7 @@ void hg_bulk_op_end(struct hg_bulk_transfer *op)
     op->running--;
     op->is_ended = true;
     (void) pthread_mutex_unlock(&op->lock);
-    hg_context_push(op->holds.context, &op->completion);
+    hg_context_push(op->refs.context, &op->completion);
 }
 
 hg_op_id_t hg_bulk_op_id(const struct hg_bulk_transfer *op)
@@ -137,7 +136,7 @@ hg_op_id_t hg_bulk_op_id(const struct hg_bulk_transfer *op)
     const uintptr_t bits = (uintptr_t) op;
 
     if (util_unlikely(bits > HG_BULK_OP_POINTER)) {
-        atomic_store_explicit(&hg_bulk_op_is_plain, true, memory_order_relaxed);
+        atomic_store_explicit(&hg_bulk_ids_are_addresses, true, memory_order_relaxed);
         return (hg_op_id_t) bits;
     }
     return (hg_op_id_t) (bits | (uintptr_t) op->use << HG_BULK_OP_SHIFT);
@@ -145,7 +144,7 @@ hg_op_id_t hg_bulk_op_id(const struct hg_bulk_transfer *op)
 
 hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
 {
-    const bool is_plain = atomic_load_explicit(&hg_bulk_op_is_plain, memory_order_relaxed);
+    const bool is_plain = atomic_load_explicit(&hg_bulk_ids_are_addresses, memory_order_relaxed);
     const uintptr_t bits = (uintptr_t) op_id;
     struct hg_bulk_transfer *op =
         (struct hg_bulk_transfer *) (is_plain ? bits : bits & HG_BULK_OP_POINTER);
@@ -153,33 +152,33 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
     bool is_retry_queued;
     hg_context_t *context;
 
-    /* HG_OP_ID_IGNORE is odd, too, and so are those of lookups. */
+    /* HG_OP_ID_IGNORE and the ids of lookups are odd. */
     if (op_id == HG_OP_ID_NULL || (bits & 1) != 0) {
         HG_LOG_ERROR("cannot cancel operation %p; pass one that a transfer returned",
                      (void *) op_id);
         return HG_INVALID_ARG;
     }
-    if (hg_fork_refuses(HG_Context_get_class(op->holds.context), __func__))
+    if (hg_fork_refuses(HG_Context_get_class(op->refs.context), __func__))
         return HG_PERMISSION;
     (void) pthread_mutex_lock(&op->lock);
     if (!is_plain && op->use != bits >> HG_BULK_OP_SHIFT) {
         (void) pthread_mutex_unlock(&op->lock);
-        return HG_SUCCESS; /* it ended, and this is another one */
+        return HG_SUCCESS; /* it has ended, and its memory is another operation's */
     }
     if (!op->is_ended) {
         HG_PROBE1(cancel, op);
-        op->accepted++; /* it is known, so it ends by its callback */
+        op->accepted++; /* the program knows the id, so the operation ends by its callback */
         hg_bulk_op_fail(op, HG_CANCELED);
         is_ended = hg_bulk_op_finish(op);
         if (op->is_timed)
-            hg_context_expedite(op->holds.context, &op->timer, hg_clock_ns() + HG_CANCEL_NS);
+            hg_context_expedite(op->refs.context, &op->timer, hg_clock_ns() + HG_CANCEL_NS);
     }
     is_retry_queued = op->is_retry_queued;
-    context = op->holds.context;
+    context = op->refs.context;
     (void) pthread_mutex_unlock(&op->lock);
     if (is_ended)
         hg_context_push(context, &op->completion);
-    /* It cannot end while it is queued; dequeue it. */
+    /* The transfer cannot end while it is in the retry queue. */
     if (is_retry_queued)
         hg_bulk_retry(context);
     return HG_SUCCESS;
@@ -187,7 +186,7 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
 
 void hg_bulk_op_retry(struct hg_bulk_transfer *op)
 {
-    hg_context_t *context = op->holds.context;
+    hg_context_t *context = op->refs.context;
     bool is_ended;
 
     (void) pthread_mutex_lock(&op->lock);
@@ -200,8 +199,8 @@ void hg_bulk_op_retry(struct hg_bulk_transfer *op)
 }
 
 /*
- * Hands out pieces as long as there are some and the transport takes them. True if the operation
- * has ended and its completion is to be pushed. The lock is held, and released meanwhile.
+ * Post pieces while there are any and the transport takes them. True: the operation has ended and
+ * the caller pushes its completion. The lock is held, and released around each post.
  */
 static bool hg_bulk_op_run(struct hg_bulk_transfer *op)
 {
@@ -220,7 +219,7 @@ static bool hg_bulk_op_run(struct hg_bulk_transfer *op)
     return hg_bulk_op_finish(op);
 }
 
-/* A piece to be posted: one that was refused before, or a new one. NULL if there is none now. */
+/* Return a piece to post, a refused one first; NULL if there is none or too many are in flight. */
 static struct hg_bulk_piece *hg_bulk_piece_next(struct hg_bulk_transfer *op)
 {
     struct hg_bulk_piece *piece;
@@ -256,7 +255,7 @@ static struct hg_bulk_piece *hg_bulk_piece_find(struct hg_bulk_transfer *op,
 {
     struct hg_bulk_piece *piece = op->pieces;
 
-    /* The caller has counted that there is one. */
+    /* The caller knows from the counters that there is one. */
     while (piece->state != state)
         piece++;
     return piece;
@@ -268,24 +267,24 @@ static na_return_t hg_bulk_piece_post(struct hg_bulk_piece *piece)
     na_op_id_t *na_op = piece->na_op[op->path];
 
     if (util_unlikely(na_op == NULL)) {
-        na_op = NA_Op_create(op->holds.na_class, NA_OP_SINGLE);
+        na_op = NA_Op_create(op->refs.na_class, NA_OP_SINGLE);
         if (na_op == NULL)
             return NA_NOMEM;
         piece->na_op[op->path] = na_op;
-        op->na_classes[op->path] = op->holds.na_class;
+        op->na_classes[op->path] = op->refs.na_class;
     }
     if (op->direction == HG_BULK_PULL)
-        return NA_Get(op->holds.na_class, op->na_context, hg_bulk_piece_done, piece,
+        return NA_Get(op->refs.na_class, op->na_context, hg_bulk_piece_done, piece,
                       piece->local.extent->at.mem, piece->local.within,
                       piece->origin.extent->at.mem, piece->origin.within, (size_t) piece->size,
-                      op->holds.na_addr, op->origin_id, na_op);
-    return NA_Put(op->holds.na_class, op->na_context, hg_bulk_piece_done, piece,
+                      op->refs.na_addr, op->origin_id, na_op);
+    return NA_Put(op->refs.na_class, op->na_context, hg_bulk_piece_done, piece,
                   piece->local.extent->at.mem, piece->local.within, piece->origin.extent->at.mem,
-                  piece->origin.within, (size_t) piece->size, op->holds.na_addr, op->origin_id,
+                  piece->origin.within, (size_t) piece->size, op->refs.na_addr, op->origin_id,
                   na_op);
 }
 
-/* Accounts for what the transport said. The piece may have ended in another thread by now. */
+/* Update the piece after the post. It may have completed in another thread meanwhile. */
 static void hg_bulk_piece_posted(struct hg_bulk_piece *piece, na_return_t ret)
 {
     struct hg_bulk_transfer *op = piece->op;
@@ -297,9 +296,9 @@ static void hg_bulk_piece_posted(struct hg_bulk_piece *piece, na_return_t ret)
             return;
         }
         piece->state = HG_BULK_PIECE_POSTED;
-        /* A failure or cancellation meanwhile could not reach this piece. */
+        /* A failure or cancel during the post did not find this piece in flight. */
         if (util_unlikely(op->ret != HG_SUCCESS))
-            (void) NA_Cancel(op->holds.na_class, op->na_context, piece->na_op[op->path]);
+            (void) NA_Cancel(op->refs.na_class, op->na_context, piece->na_op[op->path]);
         return;
     }
     if (ret == NA_AGAIN && op->ret == HG_SUCCESS) {
@@ -311,21 +310,21 @@ static void hg_bulk_piece_posted(struct hg_bulk_piece *piece, na_return_t ret)
     if (ret != NA_AGAIN && op->ret == HG_SUCCESS)
         HG_LOG_ERROR("%s of %" PRIu64 " bytes not accepted by %s: %s",
                      op->direction == HG_BULK_PULL ? "pull" : "push", piece->size,
-                     NA_Get_class_name(op->holds.na_class), NA_Error_to_string(ret));
+                     NA_Get_class_name(op->refs.na_class), NA_Error_to_string(ret));
     hg_bulk_piece_end(piece, ret == NA_AGAIN ? HG_CANCELED : hg_return_from_na(ret));
 }
 
-/* Called by NA when a piece ended. */
+/* NA's callback of a piece. */
 static void hg_bulk_piece_done(const struct na_cb_info *info)
 {
     struct hg_bulk_piece *piece = info->arg;
     struct hg_bulk_transfer *op = piece->op;
-    hg_context_t *context = op->holds.context;
+    hg_context_t *context = op->refs.context;
     bool is_ended = false;
 
     (void) pthread_mutex_lock(&op->lock);
     if (util_unlikely(piece->state == HG_BULK_PIECE_POSTING)) {
-        /* The posting thread is not back yet: it goes on. */
+        /* The posting thread has not returned yet: it accounts for the piece. */
         piece->state = HG_BULK_PIECE_ENDED;
         piece->ret = hg_return_from_na(info->ret);
     } else {
@@ -335,7 +334,7 @@ static void hg_bulk_piece_done(const struct na_cb_info *info)
     (void) pthread_mutex_unlock(&op->lock);
     if (is_ended)
         hg_context_push(context, &op->completion);
-    /* What ended made room, perhaps for one that was refused. */
+    /* The completion freed resources that a refused piece may need. */
     hg_bulk_retry(context);
 }
 
@@ -363,7 +362,7 @@ void hg_bulk_op_fail(struct hg_bulk_transfer *op, hg_return_t ret)
             op->refused--;
             op->running--;
         } else if (piece->state == HG_BULK_PIECE_POSTED) {
-            (void) NA_Cancel(op->holds.na_class, op->na_context, piece->na_op[op->path]);
+            (void) NA_Cancel(op->refs.na_class, op->na_context, piece->na_op[op->path]);
         }
     }
 }
@@ -374,7 +373,7 @@ bool hg_bulk_op_finish(struct hg_bulk_transfer *op)
         return false;
     /* If the timer fires just now it ends the operation. */
     if (util_unlikely(op->is_timed) && op->running == 1 &&
-        hg_context_disarm(op->holds.context, &op->timer)) {
+        hg_context_disarm(op->refs.context, &op->timer)) {
         op->is_timed = false;
         op->running--;
     }
@@ -384,33 +383,36 @@ bool hg_bulk_op_finish(struct hg_bulk_transfer *op)
     return true;
 }
 
-/* Called by HG_Trigger(). */
+/* Run by HG_Trigger(). */
 static void hg_bulk_op_callback(struct hg_completion *completion)
 {
     struct hg_bulk_transfer *op =
         util_container_of(completion, struct hg_bulk_transfer, completion);
     const struct hg_cb_info info = {
-        .info.bulk = {.origin_handle = op->holds.origin,
-                      .local_handle = op->holds.local,
+        .info.bulk = {.origin_handle = op->refs.origin,
+                      .local_handle = op->refs.local,
                       .op = op->direction,
                       .size = op->size},
         .arg = op->arg,
         .type = HG_CB_BULK,
         .ret = op->ret,
     };
-    struct hg_bulk_holds holds = op->holds;
+    struct hg_bulk_refs refs = op->refs;
     hg_cb_t callback = op->callback;
     hg_return_t ret = HG_SUCCESS;
 
     HG_PROBE3(bulk__done, op, info.ret, op->size);
-    hg_bulk_op_count(&holds.context->counters, info.ret, op->size);
+    hg_bulk_op_count(&refs.context->counters, info.ret, op->size);
     if (callback != NULL)
         ret = callback(&info);
-    /* The id is valid until the callback has returned: who cancels may not know that it ended. */
+    /*
+     * The id stays valid until the callback has returned: a thread that cancels may not know that
+     * the transfer ended.
+     */
     hg_bulk_pool_put(op);
     if (ret != HG_SUCCESS)
         HG_LOG_WARNING("callback of a bulk transfer returned %s", HG_Error_to_string(ret));
-    hg_bulk_holds_drop(&holds);
+    hg_bulk_refs_release(&refs);
 }
 
 static void hg_bulk_op_count(struct hg_counters *counters, hg_return_t ret, hg_size_t size)
@@ -423,12 +425,12 @@ static void hg_bulk_op_count(struct hg_counters *counters, hg_return_t ret, hg_s
                                      : &counters->bulk_error);
 }
 
-static void hg_bulk_holds_drop(const struct hg_bulk_holds *holds)
+static void hg_bulk_refs_release(const struct hg_bulk_refs *refs)
 {
-    if (holds->na_addr != NULL)
-        NA_Addr_free(holds->na_class, holds->na_addr);
-    (void) HG_Bulk_free(holds->origin);
-    (void) HG_Bulk_free(holds->local);
-    /* Last, because the context may be destroyed now. */
-    hg_context_op_end(holds->context);
+    if (refs->na_addr != NULL)
+        NA_Addr_free(refs->na_class, refs->na_addr);
+    (void) HG_Bulk_free(refs->origin);
+    (void) HG_Bulk_free(refs->local);
+    /* Last, because the context may be destroyed afterwards. */
+    hg_context_op_end(refs->context);
 }

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The bulk layer's part of a context, made with its first transfer and freed with the context.
- */
+/* The bulk layer's part of a context, created by its first transfer and freed with the context. */
 #include "bulk/bulk_pool.h"
 
 #include <stdlib.h>
 
 struct hg_bulk_pool {
     pthread_mutex_t lock;
-    struct hg_bulk_transfer *free; /* not in use, last in first out: the warmest is next */
-    struct hg_bulk_transfer *made; /* all there are */
+    struct hg_bulk_transfer *free; /* free list, LIFO, so that the next one is in the cache */
+    struct hg_bulk_transfer *all;  /* all operations, linked by next_all */
     struct hg_bulk_transfer *retry_first;
     struct hg_bulk_transfer *retry_last;
     _Atomic uint32_t retry_count;
@@ -43,7 +41,7 @@ hg_return_t hg_bulk_pool_get(hg_context_t *context, struct hg_bulk_transfer **op
 void hg_bulk_pool_put(struct hg_bulk_transfer *op)
 {
     struct hg_bulk_pool *pool =
-        atomic_load_explicit(&op->holds.context->bulk_pool, memory_order_acquire);
+        atomic_load_explicit(&op->refs.context->bulk_pool, memory_order_acquire);
 
     (void) pthread_mutex_lock(&pool->lock);
     op->next = pool->free;
@@ -54,7 +52,7 @@ void hg_bulk_pool_put(struct hg_bulk_transfer *op)
 void hg_bulk_pool_retry_later(struct hg_bulk_transfer *op)
 {
     struct hg_bulk_pool *pool =
-        atomic_load_explicit(&op->holds.context->bulk_pool, memory_order_acquire);
+        atomic_load_explicit(&op->refs.context->bulk_pool, memory_order_acquire);
 
     if (op->is_retry_queued)
         return;
@@ -67,7 +65,7 @@ void hg_bulk_pool_retry_later(struct hg_bulk_transfer *op)
         pool->retry_first = op;
     pool->retry_last = op;
     (void) atomic_fetch_add_explicit(&pool->retry_count, 1, memory_order_relaxed);
-    hg_context_refused_add(op->holds.context, 1);
+    hg_context_refused_add(op->refs.context, 1);
     (void) pthread_mutex_unlock(&pool->lock);
 }
 
@@ -86,7 +84,7 @@ void hg_bulk_retry(hg_context_t *context)
 
     if (pool == NULL || atomic_load_explicit(&pool->retry_count, memory_order_relaxed) == 0)
         return;
-    /* Those that are queued now; what is refused again waits for the next call. */
+    /* Take the queue as it is: operations that are refused again wait for the next call. */
     (void) pthread_mutex_lock(&pool->lock);
     op = pool->retry_first;
     pool->retry_first = NULL;
@@ -114,7 +112,7 @@ static hg_return_t hg_bulk_pool_of(hg_context_t *context, struct hg_bulk_pool **
         }
         (void) pthread_mutex_init(&pool->lock, NULL);
         if (!atomic_compare_exchange_strong(&context->bulk_pool, &none, pool)) {
-            /* Another thread was faster. */
+            /* Another thread has set its pool first. */
             hg_bulk_pool_free(pool);
             pool = none;
         }
@@ -125,10 +123,10 @@ static hg_return_t hg_bulk_pool_of(hg_context_t *context, struct hg_bulk_pool **
 
 static void hg_bulk_pool_free(struct hg_bulk_pool *pool)
 {
-    while (pool->made != NULL) {
-        struct hg_bulk_transfer *op = pool->made;
+    while (pool->all != NULL) {
+        struct hg_bulk_transfer *op = pool->all;
 
-        pool->made = op->next_made;
+        pool->all = op->next_all;
         hg_bulk_op_free(op);
     }
     (void) pthread_mutex_destroy(&pool->lock);
@@ -145,18 +143,18 @@ static hg_return_t hg_bulk_op_new(struct hg_bulk_pool *pool, hg_context_t *conte
         return HG_NOMEM;
     }
     (void) pthread_mutex_init(&op->lock, NULL);
-    op->holds.context = context; /* it is always one of this context's: a late cancel reads it */
+    op->refs.context = context; /* constant: a late cancel reads it */
     for (unsigned int i = 0; i < HG_BULK_PIECES_MAX; i++)
         op->pieces[i].op = op;
     (void) pthread_mutex_lock(&pool->lock);
-    op->next_made = pool->made;
-    pool->made = op;
+    op->next_all = pool->all;
+    pool->all = op;
     (void) pthread_mutex_unlock(&pool->lock);
     *op_p = op;
     return HG_SUCCESS;
 }
 
-/* The transport's operations were kept since their first use. */
+/* Destroy an operation and its transport operations. */
 static void hg_bulk_op_free(struct hg_bulk_transfer *op)
 {
     for (unsigned int i = 0; i < HG_BULK_PIECES_MAX; i++)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registration of local memory with the transports: one memory handle for all of a descriptor where
- * the transport takes several segments, one for each run of segments otherwise.
+ * Registration of local memory with the transports: one memory handle for all segments if the
+ * transport takes so many in one handle, otherwise one for each run of as many segments as it
+ * takes.
  */
 #include "bulk/bulk_internal.h"
 
@@ -87,7 +88,7 @@ static hg_return_t hg_bulk_register_path(struct hg_bulk *bulk, enum hg_path path
     return ret;
 }
 
-/* What was registered before a failure is counted in the map, for the caller to deregister. */
+/* On failure the map contains the handles registered so far, for the caller to deregister. */
 static hg_return_t hg_bulk_register_runs(struct hg_bulk *bulk, struct hg_bulk_map *map,
                                          na_class_t *na_class, uint32_t run,
                                          struct na_segment *segments)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of the local descriptors that were ever serialized. A descriptor that comes back to its own
- * class carries the name; so memory is found without trusting an address from the wire. A name is
- * random: whoever has one can tell no other.
+ * The process-wide registry of serialized local descriptors. A serialized descriptor has a random
+ * name; when it comes back to its class, the name finds the memory without trusting an address from
+ * the wire. Knowing one name reveals no other.
  */
 #include "bulk/bulk_registry.h"
 
@@ -14,7 +14,7 @@
 #define HG_BULK_BUCKETS 1024u
 #define HG_BULK_LOCKS   16u
 
-/* Names that are drawn at once. */
+/* Number of names drawn by one system call. */
 #define HG_BULK_NAMES 64u
 
 static struct hg_bulk *hg_bulk_buckets[HG_BULK_BUCKETS];
@@ -26,12 +26,12 @@ static pthread_mutex_t hg_bulk_locks[HG_BULK_LOCKS] = {
     PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
     PTHREAD_MUTEX_INITIALIZER};
 
-/* The lock of the naming, taken before one of those above, and what it protects. */
+/* Guards the two variables below; taken before a lock of hg_bulk_locks. */
 static pthread_mutex_t hg_bulk_name_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hg_bulk_name hg_bulk_names[HG_BULK_NAMES];
 static uint32_t hg_bulk_names_left;
 
-static uint32_t hg_bulk_process(void);
+static uint32_t hg_bulk_process_number(void);
 static void hg_bulk_registry_add(struct hg_bulk *bulk);
 static bool hg_bulk_name_draw(struct hg_bulk_name *name);
 static bool hg_bulk_name_equals(const struct hg_bulk_name *one, const struct hg_bulk_name *other);
@@ -43,9 +43,9 @@ struct hg_bulk_name hg_bulk_registry_name(struct hg_bulk *bulk)
 {
     const struct hg_bulk_name none = {{0, 0}};
 
-    if (atomic_load_explicit(&bulk->named, memory_order_acquire) != hg_bulk_process())
+    if (atomic_load_explicit(&bulk->named, memory_order_acquire) != hg_bulk_process_number())
         hg_bulk_registry_add(bulk);
-    return atomic_load_explicit(&bulk->named, memory_order_acquire) == hg_bulk_process()
+    return atomic_load_explicit(&bulk->named, memory_order_acquire) == hg_bulk_process_number()
                ? bulk->name
                : none;
 }
@@ -73,7 +73,7 @@ void hg_bulk_registry_remove(struct hg_bulk *bulk)
     struct hg_bulk **link_p;
     pthread_mutex_t *lock;
 
-    if (atomic_load_explicit(&bulk->named, memory_order_relaxed) != hg_bulk_process())
+    if (atomic_load_explicit(&bulk->named, memory_order_relaxed) != hg_bulk_process_number())
         return;
     lock = hg_bulk_lock(&bulk->name);
     (void) pthread_mutex_lock(lock);
@@ -104,32 +104,31 @@ void hg_bulk_registry_clear(void)
     memset(hg_bulk_buckets, 0, sizeof(hg_bulk_buckets));
 }
 
-/* The number that named descriptors of this process carry; 0 is none. */
-static uint32_t hg_bulk_process(void)
+/* The number of this process in hg_bulk.named; never 0. */
+static uint32_t hg_bulk_process_number(void)
 {
     return hg_forks + 1;
 }
 
-/* Without a name, if none can be drawn, it is not recognized when it comes back. */
+/* Give a descriptor a name. Without one it is not recognized when it comes back. */
 static void hg_bulk_registry_add(struct hg_bulk *bulk)
 {
     pthread_mutex_t *lock;
 
     (void) pthread_mutex_lock(&hg_bulk_name_lock);
-    /* Two threads may serialize at the same time: the first one names the descriptor. */
-    if (atomic_load_explicit(&bulk->named, memory_order_relaxed) != hg_bulk_process() &&
+    /* Another thread may have named the descriptor meanwhile. */
+    if (atomic_load_explicit(&bulk->named, memory_order_relaxed) != hg_bulk_process_number() &&
         hg_bulk_name_draw(&bulk->name)) {
         lock = hg_bulk_lock(&bulk->name);
         (void) pthread_mutex_lock(lock);
         bulk->registry_next = *hg_bulk_bucket(&bulk->name);
         *hg_bulk_bucket(&bulk->name) = bulk;
         (void) pthread_mutex_unlock(lock);
-        atomic_store_explicit(&bulk->named, hg_bulk_process(), memory_order_release);
+        atomic_store_explicit(&bulk->named, hg_bulk_process_number(), memory_order_release);
     }
     (void) pthread_mutex_unlock(&hg_bulk_name_lock);
 }
 
-/* Many at a time, for each draw is a system call. */
 static bool hg_bulk_name_draw(struct hg_bulk_name *name)
 {
     if (hg_bulk_names_left == 0) {
@@ -144,7 +143,7 @@ static bool hg_bulk_name_draw(struct hg_bulk_name *name)
     return true;
 }
 
-/* In the same time wherever they differ. */
+/* Compare in constant time, so that the time says nothing about a name. */
 static bool hg_bulk_name_equals(const struct hg_bulk_name *one, const struct hg_bulk_name *other)
 {
     return ((one->half[0] ^ other->half[0]) | (one->half[1] ^ other->half[1])) == 0;
@@ -155,13 +154,13 @@ static struct hg_bulk **hg_bulk_bucket(const struct hg_bulk_name *name)
     return &hg_bulk_buckets[name->half[0] % HG_BULK_BUCKETS];
 }
 
-/* Of the bucket, among others. */
+/* The lock of a bucket; several buckets share one. */
 static pthread_mutex_t *hg_bulk_lock(const struct hg_bulk_name *name)
 {
     return &hg_bulk_locks[name->half[0] % HG_BULK_LOCKS];
 }
 
-/* A descriptor whose last reference is gone is about to remove itself: it does not come back. */
+/* Take a reference, unless the last one is gone and the descriptor is about to be removed. */
 static bool hg_bulk_try_ref(struct hg_bulk *bulk)
 {
     uint32_t refs = atomic_load_explicit(&bulk->refs, memory_order_relaxed);

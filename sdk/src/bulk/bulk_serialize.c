@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Writing of descriptors, see bulk_wire.h. What was received is passed on as it came.
- */
+/* Writing of serialized descriptors, see bulk_wire.h. Received ones are passed on unchanged. */
 #include "bulk/bulk_internal.h"
 #include "bulk/bulk_registry.h"
 #include "engine/checksum.h"
@@ -94,7 +92,7 @@ uint32_t hg_bulk_wire_checksum(const void *buf, size_t total)
     return (uint32_t) hg_checksum(bytes + after, total - after, seed);
 }
 
-/* All of it; addr_size is 0 for a form without the address. */
+/* Write a whole descriptor; addr_size is 0 for the form without the address. */
 static hg_return_t hg_bulk_write(uint8_t *buf, hg_size_t total, struct hg_bulk *bulk,
                                  unsigned long flags, uint32_t addr_size)
 {
@@ -113,14 +111,14 @@ static hg_return_t hg_bulk_write(uint8_t *buf, hg_size_t total, struct hg_bulk *
     return HG_SUCCESS;
 }
 
-/* Data go along if nobody can write them, so that a copy is as good. */
+/* Embed the data if no peer may write them, so that a copy is as good as the original. */
 static bool hg_bulk_is_eager(const struct hg_bulk *bulk, unsigned long flags)
 {
     return (flags & HG_BULK_EAGER) != 0 && bulk->access == HG_BULK_READ_ONLY &&
            bulk->mem_type == HG_MEM_TYPE_HOST && bulk->size > 0 && !bulk->hg_class->bulk->no_eager;
 }
 
-/* The main path always, so that a third party can use the descriptor, too. */
+/* The main path is always included, so that a third party can use the descriptor. */
 static bool hg_bulk_has_path(const struct hg_bulk *bulk, int path, unsigned long flags)
 {
     return bulk->paths[path].count > 0 && (path == HG_PATH_MAIN || (flags & HG_BULK_SM) != 0);
@@ -143,7 +141,7 @@ static hg_size_t hg_bulk_regions_size(struct hg_bulk *bulk, unsigned long flags)
     return size;
 }
 
-/* The fixed part and the address. */
+/* Write the fixed part and the address. */
 static void hg_bulk_wire_write(uint8_t *buf, struct hg_bulk *bulk, unsigned long flags,
                                uint32_t addr_size, hg_size_t total)
 {

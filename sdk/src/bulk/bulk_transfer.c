@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transfers: what is asked for is checked, then either copied at once, where the bytes are in this
- * process, or handed to an operation that moves them piece by piece.
+ * Transfers: arguments are checked, then the bytes are either copied at once, if both sides are in
+ * this process, or moved in pieces by an operation.
  */
 #include "bulk/bulk_internal.h"
 #include "engine/fork.h"
@@ -114,7 +114,7 @@ static hg_return_t hg_bulk_transfer_begin(const struct hg_bulk_request *request,
     ret = hg_bulk_op_get(request, &op);
     if (ret != HG_SUCCESS)
         return ret;
-    /* Known before the operation can end, which may be in another thread at any time from here. */
+    /* Set before the operation can end, at any time from here on, in another thread. */
     if (op_id != NULL && op_id != HG_OP_ID_IGNORE)
         *op_id = hg_bulk_op_id(op);
     HG_PROBE3(bulk__begin, op, request->direction, request->size);
@@ -165,7 +165,7 @@ static hg_return_t hg_bulk_request_check(const struct hg_bulk_request *request)
     return ret;
 }
 
-/* What is read from must be readable, what is written to writable, on both sides. */
+/* The source must be readable and the destination writable, on both sides. */
 static hg_return_t hg_bulk_access_check(const struct hg_bulk_request *request)
 {
     bool is_pull = request->direction == HG_BULK_PULL;
@@ -199,8 +199,8 @@ static hg_return_t hg_bulk_range_check(const char *side, const struct hg_bulk *b
 }
 
 /*
- * The descriptor through which the origin's bytes are reached in this process, or NULL: data that
- * came along, or memory of this class if its own address is the origin.
+ * Return the descriptor by which the origin's bytes can be copied in this process: eager data, or
+ * memory of this class if the origin's address is our own. NULL: a transport is needed.
  */
 static const struct hg_bulk *hg_bulk_origin_memory(const struct hg_bulk_request *request)
 {
@@ -211,7 +211,7 @@ static const struct hg_bulk *hg_bulk_origin_memory(const struct hg_bulk_request 
         memory = origin->is_local ? origin : origin->canonical;
     if (memory == NULL && !origin->is_local && origin->memory.count > 0)
         memory = origin;
-    /* Device memory is the transport's business. */
+    /* Device memory is left to the transport. */
     if (memory == NULL || memory->memory.count == 0 || memory->mem_type != HG_MEM_TYPE_HOST ||
         request->local->mem_type != HG_MEM_TYPE_HOST)
         return NULL;
@@ -241,7 +241,7 @@ static void hg_bulk_copy(const struct hg_bulk_request *request, const struct hg_
             size = hg_bulk_cursor_left(&from);
         if (size > hg_bulk_cursor_left(&to))
             size = hg_bulk_cursor_left(&to);
-        /* The same memory may be described twice. */
+        /* Ranges may overlap: the same memory may be described twice. */
         memmove(to.extent->at.base + to.within, from.extent->at.base + from.within, (size_t) size);
         hg_bulk_cursor_advance(&from, size);
         hg_bulk_cursor_advance(&to, size);
@@ -249,12 +249,15 @@ static void hg_bulk_copy(const struct hg_bulk_request *request, const struct hg_
     }
 }
 
-/* The path of the address if both descriptors are known there, otherwise the main one. */
+/* Choose the path of the address if both descriptors are registered there, else the main path. */
 static hg_return_t hg_bulk_pick_path(const struct hg_bulk_request *request, enum hg_path *path_p)
 {
     enum hg_path path = hg_addr_get_path(request->origin_addr);
 
-    /* No transport is asked for memory of this process on the word of another one. */
+    /*
+     * Only the owner's registry proves that a descriptor is ours; others must not reach our memory
+     * through a transport.
+     */
     if (request->origin_addr->is_self && !request->origin->is_local &&
         request->origin->canonical == NULL && request->origin->hg_class->owns_na_class) {
         HG_LOG_ERROR("a bulk descriptor of %" PRIu64 " bytes came that is none of ours, and with "

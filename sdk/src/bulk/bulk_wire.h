@@ -8,17 +8,16 @@
  *          5      1  flags: access in the two low bits, HG_BULK_WIRE_*
  *          6      1  context id, of a bound descriptor
  *          7      1  memory type
- *          8      4  size of all of this
- *         12      4  checksum of all of this, without these four bytes
- *         16      8  bytes that are described
- *         24      4  segments that the origin has
- *         28      4  bytes of the address
- *         32     16  the origin's random name for the descriptor, or 0: it only means something to
- *                    the origin
+ *          8      4  size of the serialized descriptor
+ *         12      4  checksum of the serialized descriptor, without these four bytes
+ *         16      8  size of the described memory
+ *         24      4  number of segments at the origin
+ *         28      4  size of the address
+ *         32     16  the origin's random name for the descriptor, or 0; only the origin can use it
  *         48      8  device
- *         56      4  regions on the main path
- *         60      4  regions on the shared-memory path
- *         64         address; then the data if they are eager, or else the regions: 8 bytes length,
+ *         56      4  number of regions on the main path
+ *         60      4  number of regions on the shared-memory path
+ *         64         address; then the data if eager, otherwise the regions: 8 bytes length,
  *                    4 bytes size of the transport's memory handle, and that handle
  */
 #ifndef HG_BULK_WIRE_H
@@ -30,21 +29,21 @@
 #define HG_BULK_WIRE_VERSION     1u
 
 #define HG_BULK_WIRE_ACCESS      0x03u
-#define HG_BULK_WIRE_BOUND       0x04u /* there is an address */
-#define HG_BULK_WIRE_ADDR_STRING 0x08u /* which is a string */
-#define HG_BULK_WIRE_EAGER       0x10u /* the data themselves are there */
+#define HG_BULK_WIRE_BOUND       0x04u /* an address is present */
+#define HG_BULK_WIRE_ADDR_STRING 0x08u /* the address is a string */
+#define HG_BULK_WIRE_EAGER       0x10u /* the data are embedded */
 #define HG_BULK_WIRE_FLAGS       0x1fu
 
 #define HG_BULK_WIRE_HEADER_SIZE 64u
 #define HG_BULK_WIRE_REGION_SIZE 12u
 #define HG_BULK_WIRE_CHECKSUM_AT 12u
 
-/* What a descriptor is known by in the process that made it: 128 random bits, or none. */
+/* The random name of a descriptor, unique to the process that made it; 0: none. */
 struct hg_bulk_name {
     uint64_t half[2];
 };
 
-/* The fixed part. */
+/* The fixed part, decoded. */
 struct hg_bulk_wire {
     uint32_t magic;
     uint8_t version;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Addresses: making them of strings, their references, comparing and printing them.
- */
+/* Addresses: lookup, references, comparison and conversion to strings. */
 #include "engine/addr.h"
 
 #include "engine/auto_sm.h"
@@ -10,7 +8,6 @@
 #include "engine/log.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static struct hg_addr *hg_addr_new(hg_class_t *hg_class);
 static void hg_addr_delete(struct hg_addr *addr);

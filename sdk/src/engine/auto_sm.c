@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * auto_sm: a second path through a node-local transport, and the address strings that say where a
- * peer is on both paths.
+ * auto_sm: a second path through a node-local transport, and the address strings that hold the
+ * addresses of a peer on both paths.
  *
- * An address string is "<main>", or with the second path "<main>;sm=<node>@<address>", where
- * <node> names the machine and <address> is the peer's on its second path. A peer that was only
- * seen on the second path has an empty <main>.
+ * An address string is "<main>", or with the second path "<main>;sm=<node>@<address>", where <node>
+ * names the machine and <address> is the peer's on its second path. A peer that is known on the
+ * second path only has an empty <main>.
  */
 #include "engine/auto_sm.h"
 
@@ -13,7 +13,6 @@
 #include "engine/log.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -68,7 +67,7 @@ void hg_auto_sm_open(hg_class_t *hg_class, const struct na_init_info *main_init_
     na_init_info.auth_key_also = NULL;
     na_init_info.addr_format = NA_ADDR_UNSPEC;
     if (info_string != NULL && strchr(info_string, '+') == NULL) {
-        /* A mere name, under which the endpoint is opened. */
+        /* A plain name without protocol: the endpoint is opened under that name. */
         char *string = malloc(strlen(picked) + strlen(info_string) + sizeof("://"));
 
         if (string == NULL)
@@ -144,7 +143,7 @@ void hg_auto_sm_lost(struct hg_addr *addr)
         HG_LOG_INFO("auto_sm: a peer is gone from shared memory; it is reached as others are");
 }
 
-/* The init string of the usable node-local protocol with the highest priority. */
+/* Write the init string of the best usable node-local protocol; false: none is usable. */
 static bool hg_auto_sm_pick(const na_class_t *main_class, char *info_string, size_t size,
                             bool *is_same_p)
 {
@@ -189,7 +188,7 @@ static const struct na_plugin_protocol *hg_auto_sm_best(const struct na_plugin_r
     return best;
 }
 
-/* Whether a class is that protocol of that plugin. */
+/* Whether a class was opened with this protocol of this plugin. */
 static bool hg_auto_sm_is_same(const na_class_t *na_class, const struct na_plugin_record *record,
                                const struct na_plugin_protocol *protocol)
 {
@@ -200,7 +199,7 @@ static bool hg_auto_sm_is_same(const na_class_t *na_class, const struct na_plugi
            strcmp(NA_Get_class_protocol(na_class), protocol->name) == 0;
 }
 
-/* Which boot of which machine this is: processes with the same one may share memory. */
+/* Read the id of this boot of this machine: processes with the same id may share memory. */
 static void hg_node_id_read(char *node_id, size_t size)
 {
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -216,7 +215,7 @@ static void hg_node_id_read(char *node_id, size_t size)
     node_id[strcspn(node_id, "\n@;")] = '\0';
 }
 
-/* Look the peer up on the second path. That it is elsewhere, or gone, is no error of the whole. */
+/* Look the peer up on the second path. A failure there is no error if the main path works. */
 static hg_return_t hg_auto_sm_lookup_sm(hg_class_t *hg_class, const char *part,
                                         struct hg_addr *addr)
 {
@@ -240,8 +239,9 @@ static hg_return_t hg_auto_sm_lookup_sm(hg_class_t *hg_class, const char *part,
 }
 
 /*
- * A lookup may leave it to the first operation to find nobody, and then it would be too late to go
- * the other way. What can be serialized is somebody.
+ * A lookup may succeed although no such peer exists, and the first operation on the address would
+ * fail when it is too late to use the main path. Serializing the address fails if the peer does not
+ * exist.
  */
 static na_return_t hg_auto_sm_check(na_class_t *na_class, na_addr_t **na_addr_p)
 {
@@ -282,7 +282,7 @@ static hg_return_t hg_auto_sm_lookup_main(hg_class_t *hg_class, const char *name
     return hg_return_from_na(na_return);
 }
 
-/* String on one path, its size with the null byte, 0 if there is none. */
+/* Convert the address on one path to a string; *size_p is 0 without an address. */
 static hg_return_t hg_path_to_string(const struct hg_addr *addr, enum hg_path path, char *buf,
                                      size_t *size_p)
 {

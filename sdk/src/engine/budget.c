@@ -7,23 +7,26 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Memory is held by pages. */
+/* Memory is allocated in pages, so charges are rounded up to pages. */
 #define HG_BUDGET_PAGE 4096u
 
-/* Requests that wait hold their messages: more, of all peers and of one, are refused. */
+/*
+ * Requests that wait for the budget hold their message buffers, so their number is limited, per
+ * class and per peer.
+ */
 #define HG_BUDGET_WAITING_MAX      16384u
 #define HG_BUDGET_PEER_WAITING_MAX 4096u
 
-/* A peer that has something, or waits. */
+/* A peer that holds memory or has requests waiting. Guarded by the budget's lock. */
 struct hg_budget_peer {
     na_class_t *na_class;
     na_addr_t *na_addr;
     hg_size_t used;
     uint32_t waiting;
     struct hg_budget_wait *first; /* linked by next */
-    struct hg_budget_wait **last; /* where the next one is linked */
+    struct hg_budget_wait **last; /* where the next waiter is linked */
     struct hg_budget_peer *next;
-    struct hg_budget_peer **link; /* what points here */
+    struct hg_budget_peer **link; /* the pointer that points to this peer */
 };
 
 static hg_return_t hg_budget_check_size(struct hg_budget *budget, hg_size_t size);
@@ -34,13 +37,13 @@ static void hg_budget_take(struct hg_charge *charge);
 static void hg_budget_queue(struct hg_budget_wait *wait, uint64_t end_ns);
 static void hg_budget_unqueue(struct hg_budget_wait *wait);
 static void hg_budget_end(struct hg_budget_wait *wait, hg_return_t ret);
-static bool hg_budget_is_over(const struct hg_budget_wait *wait);
+static bool hg_budget_timer_fires(const struct hg_budget_wait *wait);
 static void hg_budget_admit(struct hg_budget *budget);
 static struct hg_budget_peer *hg_budget_find(struct hg_budget *budget, na_class_t *na_class,
                                              na_addr_t *na_addr);
 static void hg_budget_link(struct hg_budget *budget, struct hg_budget_peer *peer);
 static void hg_budget_unlink(struct hg_budget *budget, struct hg_budget_peer *peer);
-static void hg_budget_forget(struct hg_budget *budget, struct hg_budget_peer *peer);
+static void hg_budget_release_peer(struct hg_budget *budget, struct hg_budget_peer *peer);
 
 void hg_budget_init(struct hg_budget *budget)
 {
@@ -59,7 +62,7 @@ void hg_budget_fini(struct hg_budget *budget)
 void hg_budget_set(struct hg_budget *budget, hg_size_t class_max, hg_size_t peer_max,
                    hg_size_t single_max)
 {
-    /* Without a limit: sums of these do not wrap around. */
+    /* "No limit" is small enough that sums of two limits do not overflow. */
     const hg_size_t none = HG_SIZE_MAX / 4;
 
     (void) pthread_mutex_lock(&budget->lock);
@@ -100,14 +103,14 @@ hg_return_t hg_budget_enter(struct hg_budget *budget, na_class_t *na_class, na_a
         ret = hg_budget_check_queue(budget, peer);
         if (ret != HG_SUCCESS) {
             wait->charge.budget = NULL;
-            hg_budget_forget(budget, peer);
+            hg_budget_release_peer(budget, peer);
             goto out;
         }
         *is_waiting_p = true;
         hg_budget_queue(wait, end_ns);
-        /* A cancel that came before found nobody waiting. */
+        /* A cancel that came before the request was queued did not find it waiting. */
         if (wait->is_canceled_p != NULL && atomic_load(wait->is_canceled_p) &&
-            !hg_budget_is_over(wait))
+            !hg_budget_timer_fires(wait))
             hg_budget_end(wait, HG_CANCELED);
     }
 
@@ -128,16 +131,16 @@ void hg_budget_leave(struct hg_charge *charge)
     charge->peer->used -= charge->bytes;
     if (charge->is_oversize)
         budget->has_oversize = false;
-    hg_budget_forget(budget, charge->peer);
+    hg_budget_release_peer(budget, charge->peer);
     hg_budget_admit(budget);
     (void) pthread_mutex_unlock(&budget->lock);
 }
 
 void hg_budget_cancel(struct hg_budget *budget, struct hg_budget_wait *wait, hg_return_t ret,
-                      bool is_over)
+                      bool has_fired)
 {
     (void) pthread_mutex_lock(&budget->lock);
-    if (wait->is_waiting && (is_over || !hg_budget_is_over(wait))) {
+    if (wait->is_waiting && (has_fired || !hg_budget_timer_fires(wait))) {
         hg_budget_end(wait, ret);
         hg_budget_admit(budget);
     }
@@ -160,8 +163,8 @@ void hg_budget_cancel_all(struct hg_budget *budget, const hg_context_t *context)
         next_peer = peer->next;
         for (wait = peer->first; wait != NULL; wait = next) {
             next = wait->next;
-            if (wait->context == context && !hg_budget_is_over(wait))
-                hg_budget_end(wait, HG_CANCELED); /* with the last one the peer may go, too */
+            if (wait->context == context && !hg_budget_timer_fires(wait))
+                hg_budget_end(wait, HG_CANCELED); /* frees the peer with its last waiter */
         }
     }
     hg_budget_admit(budget);
@@ -178,7 +181,7 @@ void hg_budget_count(struct hg_budget *budget, struct hg_ext_counters *ext)
     ext->overflow_refused_count += atomic_load(&budget->refused);
 }
 
-/* What can never fit. */
+/* Refuse data that is larger than the budget can ever allow. */
 static hg_return_t hg_budget_check_size(struct hg_budget *budget, hg_size_t size)
 {
     if (size <= budget->single_max)
@@ -190,7 +193,7 @@ static hg_return_t hg_budget_check_size(struct hg_budget *budget, hg_size_t size
     return HG_MSGSIZE;
 }
 
-/* What there is no room to have wait. */
+/* Refuse to queue another request when too many wait already. */
 static hg_return_t hg_budget_check_queue(struct hg_budget *budget,
                                          const struct hg_budget_peer *peer)
 {
@@ -206,13 +209,14 @@ static hg_return_t hg_budget_check_queue(struct hg_budget *budget,
 static bool hg_budget_fits(const struct hg_budget *budget, const struct hg_charge *charge)
 {
     const hg_size_t used = charge->peer->used + charge->bytes;
-    const hg_size_t all = budget->used + charge->bytes;
+    const hg_size_t total = budget->used + charge->bytes;
 
     if (budget->used == 0)
         return true;
     if (charge->is_oversize && budget->has_oversize)
         return false;
-    return used <= budget->peer_max && all <= budget->class_max && used <= budget->class_max - all;
+    return used <= budget->peer_max && total <= budget->class_max &&
+           used <= budget->class_max - total;
 }
 
 static void hg_budget_take(struct hg_charge *charge)
@@ -223,7 +227,7 @@ static void hg_budget_take(struct hg_charge *charge)
         charge->budget->has_oversize = true;
 }
 
-/* From here on its time, or a cancel, may end it. */
+/* Append to the peer's queue; once queued, the timer or a cancel may end the wait. */
 static void hg_budget_queue(struct hg_budget_wait *wait, uint64_t end_ns)
 {
     struct hg_budget_peer *peer = wait->charge.peer;
@@ -254,7 +258,7 @@ static void hg_budget_unqueue(struct hg_budget_wait *wait)
     wait->is_waiting = false;
 }
 
-/* The next HG_Trigger() of its context sees to it, and it is that one's from here on. */
+/* End a wait: the completion is queued, and the next HG_Trigger() owns the request. */
 static void hg_budget_end(struct hg_budget_wait *wait, hg_return_t ret)
 {
     struct hg_budget *budget = wait->charge.budget;
@@ -267,16 +271,16 @@ static void hg_budget_end(struct hg_budget_wait *wait, hg_return_t ret)
     else
         wait->charge.budget = NULL;
     hg_context_push(wait->context, wait->completion);
-    hg_budget_forget(budget, peer);
+    hg_budget_release_peer(budget, peer);
 }
 
-/* Whether its timer fires just now, and will end it. */
-static bool hg_budget_is_over(const struct hg_budget_wait *wait)
+/* Disarm the timer; true if the timer is firing right now and will end the wait itself. */
+static bool hg_budget_timer_fires(const struct hg_budget_wait *wait)
 {
     return wait->timer != NULL && !hg_context_disarm(wait->context, wait->timer);
 }
 
-/* Let in who fits, one of each peer at a time. */
+/* Admit waiting requests that fit, one of each peer per round. */
 static void hg_budget_admit(struct hg_budget *budget)
 {
     struct hg_budget_peer *peer, *next, *end;
@@ -288,7 +292,7 @@ static void hg_budget_admit(struct hg_budget *budget)
         for (peer = budget->first; peer != NULL; peer = peer != end ? next : NULL) {
             next = peer->next;
             if (peer->first == NULL || !hg_budget_fits(budget, &peer->first->charge) ||
-                hg_budget_is_over(peer->first))
+                hg_budget_timer_fires(peer->first))
                 continue;
             is_admitted = true;
             hg_budget_unlink(budget, peer);
@@ -298,7 +302,7 @@ static void hg_budget_admit(struct hg_budget *budget)
     }
 }
 
-/* The peer of an address, made if there is none; NULL: there is no memory. */
+/* Find the peer of an address, or create it; NULL: out of memory. */
 static struct hg_budget_peer *hg_budget_find(struct hg_budget *budget, na_class_t *na_class,
                                              na_addr_t *na_addr)
 {
@@ -337,8 +341,8 @@ static void hg_budget_unlink(struct hg_budget *budget, struct hg_budget_peer *pe
         budget->last = peer->link;
 }
 
-/* If it has nothing any more. */
-static void hg_budget_forget(struct hg_budget *budget, struct hg_budget_peer *peer)
+/* Free a peer that holds nothing and has nothing waiting. */
+static void hg_budget_release_peer(struct hg_budget *budget, struct hg_budget_peer *peer)
 {
     if (peer->used > 0 || peer->waiting > 0)
         return;

@@ -5,7 +5,7 @@
 #include "engine/fork.h"
 
 pthread_mutex_t hg_classes_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct hg_class *hg_classes; /* all that are open */
+static struct hg_class *hg_classes; /* all open classes */
 static uint32_t hg_classes_opened;
 
 void hg_class_link(hg_class_t *hg_class)

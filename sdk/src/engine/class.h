@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A class as all layers above NA see it: its transports, its contexts, what its operations start
- * with. The layers above keep what is theirs in structures of their own.
+ * A class as all layers above NA see it: its transports, its contexts, the defaults of its
+ * operations. The layers above keep their own state in structures of their own.
  */
 #ifndef HG_ENGINE_CLASS_H
 #define HG_ENGINE_CLASS_H
@@ -36,13 +36,13 @@ struct hg_class_path {
     size_t expected_header;
 };
 
-/* What the engine asks of the RPC layer, which sets it when it opens a class. */
+/* Functions of the RPC layer that the engine calls, set when a class is opened. */
 struct hg_upper {
-    /* Try again what the transport refused for lack of resources. */
+    /* Try again the operations that the transport refused for lack of resources. */
     void (*retry)(hg_context_t *context);
-    /* An address that counts RPCs in flight is freed. */
+    /* Drop the reference of an address that is freed to its flow (RPCs in flight). */
     void (*flow_unref)(struct hg_flow *flow);
-    /* An address that has sessions is freed. */
+    /* Drop the reference of an address that is freed to its sessions. */
     void (*remote_unref)(struct hg_remote *remote);
 };
 
@@ -57,44 +57,41 @@ struct hg_class {
     const struct hg_upper *upper;
     struct hg_bulk_class *bulk;   /* the bulk layer's part, never NULL */
     struct hg_proc_class *proc;   /* the proc layer's part, never NULL */
-    unsigned int forks;           /* hg_forks of the process that opened it */
-    bool is_busy;                 /* never sleeps */
-    bool is_single_thread;        /* the program promised so */
-    bool owns_na_class;           /* no other class is over its NA class, and so at its address */
-    uint32_t max_contexts;        /* 0: the class was opened over an NA class, which knows */
-    _Atomic uint32_t deadline_ms; /* of operations for which none is set; 0: none */
+    unsigned int forks;           /* hg_forks of the process that opened the class */
+    bool is_busy;                 /* progress never sleeps */
+    bool is_single_thread;        /* the program promised to use one thread */
+    bool owns_na_class;           /* no other class uses its NA class, and so its address */
+    uint32_t max_contexts;        /* 0: opened over an NA class, which has the limit */
+    _Atomic uint32_t deadline_ms; /* default deadline of operations; 0: none */
     _Atomic int32_t addr_count;
     char node_id[HG_NODE_ID_SIZE]; /* of this machine, for auto_sm */
 
-    pthread_mutex_t lock;                   /* of what follows */
-    uint64_t context_ids[HG_CONTEXT_WORDS]; /* bitmap: ids of contexts, opened or being opened */
+    pthread_mutex_t lock;                   /* guards the members below */
+    uint64_t context_ids[HG_CONTEXT_WORDS]; /* bitmap of ids in use */
     struct hg_context *contexts;            /* linked by next */
-    struct hg_counters retired;             /* sum over destroyed contexts */
-    uint32_t number;                        /* of the class in the process, from 0 */
+    struct hg_counters retired;             /* sum of the counters of destroyed contexts */
+    uint32_t number;                        /* sequence number in the process, from 0 */
     struct hg_class *next;                  /* in the list of all classes */
-    struct hg_class **previous_p;           /* what points here; NULL: not in that list */
+    struct hg_class **previous_p;           /* the pointer to this class; NULL: not in the list */
 };
 
-/* The lock of the list of open classes, for a fork(). */
+/* The lock of the list of open classes; exported for the fork handlers. */
 extern UTIL_HIDDEN pthread_mutex_t hg_classes_lock;
 
-/* Have a class in the list of open ones. [any thread] */
+/* Add a class to the list of open classes, or remove it. [any thread] */
 void hg_class_link(hg_class_t *hg_class);
 void hg_class_unlink(hg_class_t *hg_class);
 
-/* Whether this points to a class at all, which is not read to find out. [any thread] */
+/* Whether this is the address of an open class; the memory is not read. [any thread] */
 bool hg_class_is_open(const hg_class_t *hg_class);
 
-/*
- * Call a function for each open class of this process. Classes cannot be opened or closed
- * meanwhile.
- */
+/* Call a function for each open class of this process. None can be opened or closed meanwhile. */
 void hg_class_for_each(void (*function)(hg_class_t *hg_class, void *arg), void *arg);
 
-/* The open context of a class with an id, or NULL. It is not kept from being destroyed. */
+/* Find the open context with an id, or NULL. Without a reference: it may be destroyed meanwhile. */
 hg_context_t *hg_class_find_context(hg_class_t *hg_class, uint8_t id);
 
-/* The deadline in milliseconds of operations for which none is set; 0: none. */
+/* The default deadline of operations in milliseconds; 0: none. */
 static inline uint32_t hg_class_get_deadline(const hg_class_t *hg_class)
 {
     return atomic_load_explicit(&hg_class->deadline_ms, memory_order_relaxed);

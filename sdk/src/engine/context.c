@@ -38,7 +38,7 @@ void *HG_Context_get_data(const hg_context_t *context)
     return context != NULL ? context->data : NULL;
 }
 
-/* The transport was opened for a number of them. */
+/* The transport was opened for max_contexts contexts. */
 bool hg_context_id_take(hg_class_t *hg_class, uint32_t *id_p)
 {
     const uint32_t max = hg_class->max_contexts > 0 ? hg_class->max_contexts : HG_CONTEXT_IDS;
@@ -147,7 +147,8 @@ void hg_context_link(hg_context_t *context)
 }
 
 /*
- * One descriptor over those of the transports and our own. Without any of them waiting is polling.
+ * Open one epoll descriptor over those of the transports and our own. If a transport has no
+ * descriptor, epoll_fd stays -1 and waiting is polling.
  */
 static hg_return_t hg_context_open_wait(hg_context_t *context)
 {

@@ -37,7 +37,7 @@ void hg_context_unprogram(hg_context_t *context)
                     HG_TIMER_NEVER))
         return;
     (void) pthread_mutex_lock(&timers->lock);
-    /* Readable, although what it was programmed for may have ended: not for ever. */
+    /* An expired timerfd stays readable until it is read, even if its timer was disarmed. */
     if (atomic_load(&timers->programmed_ns) <= hg_clock_ns()) {
         (void) !read(timers->timer_fd, &count, sizeof(count));
         atomic_store(&timers->programmed_ns, HG_TIMER_NEVER);
@@ -45,7 +45,10 @@ void hg_context_unprogram(hg_context_t *context)
     (void) pthread_mutex_unlock(&timers->lock);
 }
 
-/* The lock of the timers is held. Without one the context's descriptor knows no deadlines. */
+/*
+ * Create the timerfd; the lock of the timers is held. Without it the context's descriptor does not
+ * wake for deadlines.
+ */
 static bool hg_timers_open_fd(hg_context_t *context)
 {
     struct epoll_event event = {.events = EPOLLIN};

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The timers of a context, and how it waits for the next one: a thread that sleeps in progress does
- * so at the most until then, and one that waits on the context's descriptor is woken by a timer's
- * descriptor. That is in the epoll set from the first time on that it is needed, and is programmed
- * by the thread that goes to sleep, so that an operation that ends in time costs no system call.
+ * The timers of a context, and how it waits for the next one. A thread that sleeps in progress
+ * sleeps no longer than until the next timer; a thread that waits on the context's descriptor is
+ * woken by a timerfd. The timerfd joins the epoll set when it is first needed, and the thread that
+ * goes to sleep sets it, so that an operation that ends in time costs no system call.
  */
 #ifndef HG_ENGINE_CONTEXT_TIMER_H
 #define HG_ENGINE_CONTEXT_TIMER_H
 
 #include "engine/context.h"
 
-/* How long a cancelled operation with a deadline waits for the transport, at the most. */
+/* How long a cancelled operation with a deadline waits for the transport to complete it. */
 #define HG_CANCEL_NS UINT64_C(20000000)
 
-/* When to try again to end what could not end when its time was over. */
+/* Delay before another attempt to end an operation that could not end when its deadline expired. */
 #define HG_FINISH_AGAIN_NS UINT64_C(5000000)
 
 /*
- * Arm a timer; to be followed by hg_context_wake(), for threads that sleep until a later one. See
- * timer.h for the results. [any thread]
+ * Arm, disarm or expedite a timer; timer.h has the results. After arming, the caller must call
+ * hg_context_wake(), because threads may sleep until a later timer. [any thread]
  */
 static inline void hg_context_arm(hg_context_t *context, struct hg_timer *timer, uint64_t at_ns)
 {
@@ -43,7 +43,7 @@ static inline bool hg_context_is_due(hg_context_t *context)
            atomic_load(&context->timers.next_ns) <= hg_clock_ns();
 }
 
-/* Have the context's descriptor readable when the next timer is due, or not any more. */
+/* Make the context's descriptor readable when the next timer is due, or no longer readable. */
 void hg_context_program(hg_context_t *context);
 void hg_context_unprogram(hg_context_t *context);
 

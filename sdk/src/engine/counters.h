@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Counters: each context has a set of its own; they are added up when they are asked for.
- */
+/* Counters: each context has its own set; reading them sums over all contexts. */
 #ifndef HG_ENGINE_COUNTERS_H
 #define HG_ENGINE_COUNTERS_H
 
@@ -12,8 +10,8 @@
 #include <stdint.h>
 
 /*
- * One set for each context. The first six, the bytes of messages and the forwards that succeeded
- * are kept by a context's handles.
+ * The counters of one context. Handles keep the first six, the bytes of messages and the successful
+ * forwards themselves.
  */
 struct hg_counters {
     _Atomic uint64_t req_sent;
@@ -57,7 +55,7 @@ static inline void hg_count(_Atomic uint64_t *counter)
     (void) atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-/* The level for what a peer can cause at will: only the first one is shown by default. */
+/* Count an event that a peer can cause at will; only the first one is logged as a warning. */
 static inline enum na_log_level hg_count_level(_Atomic uint64_t *counter)
 {
     return atomic_fetch_add_explicit(counter, 1, memory_order_relaxed) == 0 ? NA_LOG_LEVEL_WARNING
@@ -69,7 +67,7 @@ static inline void hg_count_add(_Atomic uint64_t *counter, uint64_t value)
     (void) atomic_fetch_add_explicit(counter, value, memory_order_relaxed);
 }
 
-/* A counter that only the thread that works on its handle writes: no locked instruction. */
+/* Add to a counter that only the thread working on its handle writes: no locked instruction. */
 static inline void hg_count_own_add(_Atomic uint64_t *counter, uint64_t value)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + value,

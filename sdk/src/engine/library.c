@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What concerns the library rather than a class: version, names of codes, log, cleanup.
- */
+/* Functions of the library rather than of a class: version, names of return codes, log, cleanup. */
 #include "engine/library.h"
 
 #include "na_ext.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Log lines of the RPC library. The log itself is NA's, so that a program has one.
- */
+/* Log lines of the RPC library. They go to NA's log, so that a program has a single one. */
 #ifndef HG_ENGINE_LOG_H
 #define HG_ENGINE_LOG_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Probes for tracers (USDT, provider amalgam), which docs/probes.md lists: one nop each, and notes
- * in the library that say where it is and where its arguments are. Pass what is there already;
- * nothing is computed for a probe that nobody looks at. Without <sys/sdt.h> they are nothing.
+ * Probes for tracers (USDT, provider amalgam), listed in docs/probes.md: each is one nop, and notes
+ * in the library say where it and its arguments are. Pass values that exist anyway: nothing is
+ * computed for a probe that may not be traced. Without <sys/sdt.h> the macros expand to nothing.
  */
 #ifndef HG_ENGINE_PROBES_H
 #define HG_ENGINE_PROBES_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Progress and triggering: polling, sleeping, and waking who sleeps.
+ * Progress and triggering: polling, sleeping, and waking sleeping threads.
  *
- * A thread that goes to sleep first says so in `waiters` and then polls the queue; one that pushes
- * first pushes and then reads `waiters`. Both steps are sequentially consistent, so one of the two
- * sees the other. `is_signaled` keeps all but the first of several pushes from writing to the
- * eventfd.
+ * A thread that goes to sleep first counts itself in `waiters` and then checks the queue; a thread
+ * that pushes a completion first pushes it and then reads `waiters`. Both steps are sequentially
+ * consistent, so at least one of the threads sees the other. `is_signaled` keeps all but the first
+ * of several pushes from writing to the eventfd.
  */
 #include "engine/progress.h"
 
@@ -15,20 +15,19 @@
 #include "engine/queue.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
 
-/* Polls between two looks at the clock. */
+/* Number of polls between two reads of the clock. */
 #define HG_POLLS_PER_CLOCK 16
 
-/* Callbacks of NA that are run in one go. */
+/* Maximum number of NA callbacks per NA_Trigger(). */
 #define HG_NA_TRIGGER_MAX 64
 
-/* Without a descriptor HG_Progress() looks at the queue so often, in ms. */
+/* Without a descriptor HG_Progress() checks the queue at this interval, in ms. */
 #define HG_WAIT_SLICE_MS 5u
 
 static void hg_context_fire(hg_context_t *context);
@@ -38,7 +37,6 @@ static bool hg_context_poll_before_sleep(hg_context_t *context);
 static na_return_t hg_context_poll_path(hg_context_t *context, enum hg_path path);
 static void hg_context_trigger_path(hg_context_t *context, enum hg_path path);
 static hg_return_t hg_context_wait(hg_context_t *context, unsigned int timeout);
-static hg_return_t hg_context_wait_busy(hg_context_t *context, unsigned int timeout);
 static hg_return_t hg_context_wait_sleeping(hg_context_t *context, unsigned int timeout);
 static hg_return_t hg_context_wait_na(hg_context_t *context, unsigned int timeout);
 static hg_return_t hg_context_poll_for(hg_context_t *context, uint64_t start, uint64_t ns);
@@ -69,8 +67,8 @@ hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
 }
 
 /*
- * The network is not polled as long as there is something to trigger, unless nobody triggers: a
- * thread that only makes progress does so also while another one is in a long callback.
+ * While completions are queued the network is not polled, unless no thread triggers: a thread that
+ * only makes progress keeps polling while another thread is in a long callback.
  */
 static UTIL_ALWAYS_INLINE hg_return_t hg_context_poll_unless_queued(hg_context_t *context)
 {
@@ -138,8 +136,9 @@ bool HG_Event_ready(hg_context_t *context)
 }
 
 /*
- * Poll as HG_Progress() does before it sleeps: what comes soon is worth more than the system calls
- * of sleeping. The time since the last sleep began says how soon it comes.
+ * Poll as HG_Progress() does before it sleeps: if a completion comes soon, polling is cheaper than
+ * the system calls of sleeping. The time since HG_Event_ready() last allowed sleep tells how soon
+ * completions come.
  */
 static bool hg_context_poll_before_sleep(hg_context_t *context)
 {
@@ -218,7 +217,7 @@ static UTIL_ALWAYS_INLINE na_return_t hg_context_poll_path(hg_context_t *context
     return util_likely(na_return != NA_TIMEOUT) ? na_return : NA_SUCCESS;
 }
 
-/* Run the callbacks that wait, those too that come meanwhile. */
+/* Run all callbacks that are queued, including those queued meanwhile. */
 static UTIL_ALWAYS_INLINE void hg_context_trigger_path(hg_context_t *context, enum hg_path path)
 {
     unsigned int count;
@@ -229,7 +228,6 @@ static UTIL_ALWAYS_INLINE void hg_context_trigger_path(hg_context_t *context, en
     } while (count == HG_NA_TRIGGER_MAX);
 }
 
-/* Fire the timers that are due. */
 static void UTIL_COLD hg_context_fire(hg_context_t *context)
 {
     const uint64_t now = hg_clock_ns();
@@ -242,7 +240,7 @@ static void UTIL_COLD hg_context_fire(hg_context_t *context)
         return;
     for (timer = due; timer != NULL; timer = timer->next)
         timer->fire(timer);
-    /* Most transports end at once what is cancelled. */
+    /* Most transports complete a cancelled operation at once. */
     hg_context_trigger_path(context, HG_PATH_MAIN);
     if (context->na_context[HG_PATH_SM] != NULL)
         hg_context_trigger_path(context, HG_PATH_SM);
@@ -253,7 +251,7 @@ static void UTIL_COLD hg_context_fire(hg_context_t *context)
     }
 }
 
-/* Forget that a thread was woken. */
+/* Reset the eventfd and the timerfd after a wake-up. */
 static void hg_context_drain_event(hg_context_t *context)
 {
     uint64_t count;
@@ -266,26 +264,28 @@ static void hg_context_drain_event(hg_context_t *context)
         size = read(context->event_fd, &count, sizeof(count));
     } while (size < 0 && errno == EINTR);
     /*
-     * Nothing to read: who set the flag is about to write. If the flag were taken back now nobody
-     * would read that. A push between the two lines finds it set, but its node is seen after this.
+     * If there is nothing to read, the thread that set the flag is about to write to the eventfd,
+     * and clearing the flag would leave that write unread. A push between the two lines finds the
+     * flag set, but its node is seen afterwards.
      */
     if (size > 0)
         atomic_store(&context->is_signaled, false);
 }
 
-/* A poll found nothing. Apart, so that who polls keeps nothing for it in registers. */
+/* Wait after a poll that found nothing. Not inlined, to spare the polling path its registers. */
 static __attribute__((__noinline__)) hg_return_t hg_context_wait(hg_context_t *context,
                                                                  unsigned int timeout)
 {
     if (context->hg_class->is_busy)
-        return hg_context_wait_busy(context, timeout);
+        return hg_context_poll_for(context, hg_clock_ns(), timeout * HG_NS_PER_MS);
     return context->epoll_fd >= 0 ? hg_context_wait_sleeping(context, timeout)
                                   : hg_context_wait_na(context, timeout);
 }
 
 /*
- * A transport's promise to make its descriptor readable ends with the next poll. So who polled and
- * goes away renews it for those who still sleep, or wakes them when there is something to do.
+ * A transport's promise to make its descriptor readable ends with the next poll. So a thread that
+ * polled and leaves renews it for the threads that still sleep, or wakes them when there is
+ * something to do.
  */
 void UTIL_COLD hg_context_rearm_sleepers(hg_context_t *context)
 {
@@ -293,12 +293,7 @@ void UTIL_COLD hg_context_rearm_sleepers(hg_context_t *context)
         hg_context_wake(context);
 }
 
-static hg_return_t hg_context_wait_busy(hg_context_t *context, unsigned int timeout)
-{
-    return hg_context_poll_for(context, hg_clock_ns(), timeout * HG_NS_PER_MS);
-}
-
-/* Poll for a while, then sleep until something happens or the time is over. */
+/* Poll for a while, then sleep until there is something to do or the timeout expires. */
 static hg_return_t hg_context_wait_sleeping(hg_context_t *context, unsigned int timeout)
 {
     uint64_t start = hg_clock_ns();
@@ -330,7 +325,7 @@ static hg_return_t hg_context_wait_sleeping(hg_context_t *context, unsigned int 
     }
 }
 
-/* The transport offers no descriptor: wait inside of it, in slices. */
+/* Wait in slices inside a transport that has no descriptor. */
 static hg_return_t hg_context_wait_na(hg_context_t *context, unsigned int timeout)
 {
     uint64_t end = hg_clock_ns() + timeout * HG_NS_PER_MS;
@@ -356,7 +351,7 @@ static hg_return_t hg_context_wait_na(hg_context_t *context, unsigned int timeou
     }
 }
 
-/* HG_SUCCESS when there is something to trigger, HG_TIMEOUT when the time is over. */
+/* Poll for `ns` after `start`: HG_SUCCESS if a completion is queued, HG_TIMEOUT otherwise. */
 static hg_return_t hg_context_poll_for(hg_context_t *context, uint64_t start, uint64_t ns)
 {
     for (;;) {
@@ -375,7 +370,7 @@ static hg_return_t hg_context_poll_for(hg_context_t *context, uint64_t start, ui
         polled_ns = hg_clock_ns() - start;
         if (polled_ns >= ns)
             return HG_TIMEOUT;
-        /* The peer that is waited for may be waiting for this processor. */
+        /* The peer that this thread waits for may need this processor. */
         if (polled_ns >= HG_POLL_NS_ALONE)
             (void) sched_yield();
     }
@@ -415,7 +410,7 @@ static void hg_context_sleep(hg_context_t *context, uint64_t start, uint64_t end
         hg_context_tune(context, kind, hg_clock_ns() - start);
 }
 
-/* So many milliseconds, or less if a timer is due before. */
+/* Return `ms`, or less if a timer is due earlier. */
 static unsigned int hg_context_wait_ms(hg_context_t *context, uint64_t now, uint64_t ms)
 {
     const uint64_t next = atomic_load(&context->timers.next_ns);
@@ -430,8 +425,8 @@ static unsigned int hg_context_wait_ms(hg_context_t *context, uint64_t now, uint
 }
 
 /*
- * A context without requests learns to sleep at once. That says nothing of a transfer that it has
- * started or asked for, whose pieces end one soon after the other.
+ * A context without requests learns to sleep at once. Transfers are tuned separately, because their
+ * pieces complete shortly after one another.
  */
 static enum hg_poll hg_context_poll_kind(hg_context_t *context)
 {
@@ -442,8 +437,8 @@ static enum hg_poll hg_context_poll_kind(hg_context_t *context)
 }
 
 /*
- * What came shortly after polling ended was worth polling longer for; what came late was not worth
- * what was polled in vain.
+ * If a completion came shortly after polling ended, poll longer the next time; if it came late,
+ * halve the polling time.
  */
 static void hg_context_tune(hg_context_t *context, enum hg_poll kind, uint64_t slept_ns)
 {
@@ -458,7 +453,7 @@ static void hg_context_tune(hg_context_t *context, enum hg_poll kind, uint64_t s
     atomic_store_explicit(&context->poll_ns[kind], poll_ns, memory_order_relaxed);
 }
 
-/* A poll finds nothing most of the time. */
+/* The queue is empty most of the time, so this check is inlined. */
 static UTIL_ALWAYS_INLINE unsigned int hg_context_run(hg_context_t *context, unsigned int max_count)
 {
     if (mpsc_queue_is_empty(&context->queue))
@@ -469,7 +464,7 @@ static UTIL_ALWAYS_INLINE unsigned int hg_context_run(hg_context_t *context, uns
                                                : hg_context_run_some(context, max_count);
 }
 
-/* Where nobody else is at the queue. */
+/* Run completions when no other thread uses the queue. */
 static __attribute__((__noinline__)) unsigned int hg_context_run_alone(hg_context_t *context,
                                                                        unsigned int max_count)
 {
@@ -516,7 +511,7 @@ static struct hg_completion *hg_context_pop(hg_context_t *context)
     return node != NULL ? util_container_of(node, struct hg_completion, node) : NULL;
 }
 
-/* Sleep until a completion is pushed or the time is over. */
+/* Sleep until a completion is pushed or `end` is reached. */
 static void hg_context_wait_trigger(hg_context_t *context, uint64_t end)
 {
     const struct timespec until = {.tv_sec = (time_t) (end / UINT64_C(1000000000)),

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Completions of a context: queueing them, and waking the threads that wait for one.
- */
+/* The queue of completions of a context, and waking the threads that wait for one. */
 #ifndef HG_ENGINE_QUEUE_H
 #define HG_ENGINE_QUEUE_H
 
 #include "engine/context.h"
 
 /*
- * Something to be run by HG_Trigger(), embedded in the operation that it ends. `run` may free or
- * reuse it. It calls the program's callback; what that returns is its own business to log.
+ * A completion that HG_Trigger() runs, embedded in the operation it ends. `run` calls the program's
+ * callback, and logs an error that the callback returns; it may free or reuse the completion.
  */
 struct hg_completion {
     struct mpsc_node node;
     void (*run)(struct hg_completion *completion);
 };
 
-/* Wake those that `waiters`, of hg_context.waiters, counts. */
+/* Wake the kinds of threads that `waiters`, a value of hg_context.waiters, counts. */
 void hg_context_signal(hg_context_t *context, uint32_t waiters);
 
 /*

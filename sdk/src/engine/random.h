@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random numbers of the system. */
+/* Random numbers from getrandom(). */
 #ifndef HG_ENGINE_RANDOM_H
 #define HG_ENGINE_RANDOM_H
 
@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A number that nobody knows; where the system has none, one that no other process has. */
+/* Return an unpredictable number; if getrandom() fails, one derived from time and process id. */
 uint64_t hg_random(void);
 
-/* Bytes that nobody knows; false where the system has none. */
+/* Fill a buffer with unpredictable bytes; false if getrandom() fails. */
 bool hg_random_bytes(void *buf, size_t size);
 
 #endif /* HG_ENGINE_RANDOM_H */

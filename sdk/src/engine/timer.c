@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The wheel. A timer is on the level that the distance of its tick asks for; when time reaches a
- * slot of a higher level what is in it moves down. So each moves at most once for each level.
+ * A hierarchical timer wheel. The distance of a timer's tick selects its level; when time reaches a
+ * slot of a higher level, the timers in that slot move down. So a timer moves at most once per
+ * level.
  */
 #include "engine/timer.h"
 
@@ -13,7 +14,7 @@
 static void hg_timers_insert(struct hg_timers *timers, struct hg_timer *timer);
 static void hg_timers_unlink(struct hg_timers *timers, struct hg_timer *timer);
 static struct hg_timer *hg_timers_collect(struct hg_timers *timers, uint64_t tick);
-static uint64_t hg_timers_passed(uint64_t from, uint64_t to);
+static uint64_t hg_timers_slots_between(uint64_t from, uint64_t to);
 static void hg_timers_set_next(struct hg_timers *timers);
 static uint64_t hg_timers_tick_at(uint64_t at_ns);
 
@@ -72,7 +73,7 @@ void hg_timers_add(struct hg_timers *timers, struct hg_timer *timer, uint64_t no
                    uint64_t at_ns)
 {
     (void) pthread_mutex_lock(&timers->lock);
-    /* An empty wheel does not turn. */
+    /* An empty wheel is not turned, so its tick is behind. */
     if (timers->count == 0 && now_ns >> HG_TIMER_TICK_BITS > timers->tick)
         timers->tick = now_ns >> HG_TIMER_TICK_BITS;
     timer->tick = hg_timers_tick_at(at_ns);
@@ -93,7 +94,7 @@ bool hg_timers_remove(struct hg_timers *timers, struct hg_timer *timer)
         hg_timers_unlink(timers, timer);
         timer->is_armed = false;
         timers->count--;
-        /* Otherwise a look in vain costs less than finding the next one each time. */
+        /* Otherwise next_ns may be early: a vain poll costs less than a search on each disarm. */
         if (timers->count == 0)
             hg_timers_set_next(timers);
     }
@@ -115,7 +116,7 @@ void hg_timers_expedite(struct hg_timers *timers, struct hg_timer *timer, uint64
     (void) pthread_mutex_unlock(&timers->lock);
 }
 
-/* What is due already is seen to at the next tick. */
+/* Link a timer into its slot. A timer that is due already fires at the next tick. */
 static void hg_timers_insert(struct hg_timers *timers, struct hg_timer *timer)
 {
     uint64_t tick = timer->tick > timers->tick ? timer->tick : timers->tick + 1;
@@ -149,7 +150,7 @@ static void hg_timers_unlink(struct hg_timers *timers, struct hg_timer *timer)
             ~(UINT64_C(1) << timer->slot % HG_TIMER_SLOTS);
 }
 
-/* Turn the wheel; returns all in the slots that it passes. */
+/* Turn the wheel to `tick`, and return the timers of all slots that it passes. */
 static struct hg_timer *hg_timers_collect(struct hg_timers *timers, uint64_t tick)
 {
     struct hg_timer *all = NULL;
@@ -158,7 +159,7 @@ static struct hg_timer *hg_timers_collect(struct hg_timers *timers, uint64_t tic
     for (level = 0; level < HG_TIMER_LEVELS; level++) {
         uint64_t from = timers->tick >> level * HG_TIMER_SLOT_BITS;
         uint64_t to = tick >> level * HG_TIMER_SLOT_BITS;
-        uint64_t slots = timers->used[level] & hg_timers_passed(from, to);
+        uint64_t slots = timers->used[level] & hg_timers_slots_between(from, to);
 
         timers->used[level] &= ~slots;
         while (slots != 0) {
@@ -177,8 +178,8 @@ static struct hg_timer *hg_timers_collect(struct hg_timers *timers, uint64_t tic
     return all;
 }
 
-/* Bitmap of the slots behind `from` up to `to`. */
-static uint64_t hg_timers_passed(uint64_t from, uint64_t to)
+/* Bitmap of the slots after `from`, up to and including `to`. */
+static uint64_t hg_timers_slots_between(uint64_t from, uint64_t to)
 {
     const uint64_t count = to - from;
     const unsigned int first = (unsigned int) (from + 1) % HG_TIMER_SLOTS;
@@ -190,7 +191,7 @@ static uint64_t hg_timers_passed(uint64_t from, uint64_t to)
     return slots << first | (first > 0 ? slots >> (HG_TIMER_SLOTS - first) : 0);
 }
 
-/* The first slot on any level that is not empty says when to look again. */
+/* Set next_ns to the start of the first slot on any level that is not empty. */
 static void hg_timers_set_next(struct hg_timers *timers)
 {
     uint64_t next_ns = HG_TIMER_NEVER;
@@ -210,11 +211,11 @@ static void hg_timers_set_next(struct hg_timers *timers)
         if (ns < next_ns)
             next_ns = ns;
     }
-    /* Read without the lock; and by who goes to sleep, whom the owner of a new timer wakes. */
+    /* Polls and threads about to sleep read it without the lock; arming a timer wakes sleepers. */
     atomic_store(&timers->next_ns, next_ns);
 }
 
-/* Never too soon. */
+/* Convert to ticks, rounded up so that no timer fires too early. */
 static uint64_t hg_timers_tick_at(uint64_t at_ns)
 {
     return (at_ns + (UINT64_C(1) << HG_TIMER_TICK_BITS) - 1) >> HG_TIMER_TICK_BITS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processors: their life, their buffers and the two item types that all others are made of,
- * integers and bytes, in the raw and in the portable encoding.
+ * Processors: creation, buffers, and the two item types that all others consist of, integers and
+ * bytes, in the raw and in the portable encoding.
  */
 #include "proc/proc_internal.h"
 
@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* More than any message; keeps sums of sizes far from wrapping. */
+/* Larger than any message; keeps sums of sizes from overflowing. */
 #define HG_PROC_SIZE_LIMIT ((hg_size_t) 1 << 46)
 
 static bool hg_proc_op_is_valid(hg_proc_op_t op);
@@ -38,7 +38,7 @@ hg_return_t hg_proc_create(hg_class_t *hg_class, hg_proc_hash_t hash, hg_proc_t 
         HG_LOG_ERROR("cannot make a processor: out of memory");
         return HG_NOMEM;
     }
-    /* Programs that encode without a class pass a token in its place. */
+    /* A program that encodes without a class may pass any pointer instead. */
     hg_proc_init(proc, hg_class, hash,
                  hg_class_is_open(hg_class) ? hg_proc_class_get_encoding(hg_class)
                                             : HG_PROC_ENCODING_RAW);
@@ -203,7 +203,7 @@ hg_return_t hg_proc_take(struct hg_proc *proc, hg_size_t size, char **data_p)
     hg_return_t ret;
 
     if (size > (hg_size_t) (proc->end - proc->cursor.next)) {
-        /* A size near the type's end must not wrap into a small one. */
+        /* A huge size must not wrap around to a small one. */
         ret = hg_proc_set_size(proc, size > HG_PROC_SIZE_LIMIT ? HG_SIZE_MAX : used + size);
         if (ret != HG_SUCCESS)
             return ret;
@@ -247,7 +247,7 @@ static bool hg_proc_op_is_valid(hg_proc_op_t op)
     return op == HG_ENCODE || op == HG_DECODE || op == HG_FREE;
 }
 
-/* Moves the cursor; inline code may use what is left only where it can do all the work. */
+/* Move the cursor. Inline code may use the bytes left in the raw encoding only. */
 static void hg_proc_cursor_set(struct hg_proc *proc, char *next)
 {
     bool is_inline = !proc->is_portable && proc->cursor.op != (uint32_t) HG_FREE;
@@ -256,7 +256,7 @@ static void hg_proc_cursor_set(struct hg_proc *proc, char *next)
     proc->cursor.left = is_inline ? (hg_size_t) (proc->end - next) : 0;
 }
 
-/* Continues in an extra buffer of `wanted` bytes or more, with what is encoded already in front. */
+/* Continue in an extra buffer of at least `wanted` bytes, after copying the encoded bytes there. */
 static hg_return_t hg_proc_grow(struct hg_proc *proc, hg_size_t wanted)
 {
     hg_size_t used = (hg_size_t) (proc->cursor.next - proc->base);
@@ -270,7 +270,7 @@ static hg_return_t hg_proc_grow(struct hg_proc *proc, hg_size_t wanted)
     }
     if (size < wanted)
         size = wanted;
-    /* A processor of the program's own may outlive its class. */
+    /* A processor that the program created may outlive its class, so it takes an uncached block. */
     block = hg_block_get(proc->handle != HG_HANDLE_NULL ? proc->hg_class : NULL, size);
     if (block == NULL) {
         HG_LOG_ERROR("cannot encode %" PRIu64 " bytes: out of memory", wanted);
@@ -305,7 +305,7 @@ static hg_return_t hg_proc_integer_raw(struct hg_proc *proc, void *data, uint32_
     return HG_SUCCESS;
 }
 
-/* Four bytes, most significant first, or eight for an integer of eight. */
+/* An integer of 8 bytes takes 8 bytes, any other one 4, most significant byte first. */
 static hg_return_t hg_proc_integer_portable(struct hg_proc *proc, void *data, uint32_t size,
                                             bool is_signed)
 {
@@ -357,7 +357,7 @@ static uint64_t hg_proc_integer_load(const void *data, uint32_t size, bool is_si
     return value;
 }
 
-/* Stores a unit of four bytes as an integer of `size`, if the value fits. */
+/* Store a unit of 4 bytes as an integer of `size` bytes; HG_PROTOCOL_ERROR if it does not fit. */
 static hg_return_t hg_proc_integer_store(void *data, uint32_t size, bool is_signed, uint32_t unit)
 {
     uint8_t u8 = (uint8_t) unit;

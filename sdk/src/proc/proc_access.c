@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What a processor can be asked and told, and its checksum.
- */
+/* Accessors of a processor, and its checksum. */
 #include "proc/proc_internal.h"
 
 #include "bulk/block.h"
@@ -104,10 +102,8 @@ hg_return_t hg_proc_class_set_encoding(hg_class_t *hg_class, enum hg_proc_encodi
 
 enum hg_proc_encoding hg_proc_class_get_encoding(const hg_class_t *hg_class)
 {
-    /* The settings are only read. */
-    struct hg_proc_class *settings = hg_class->proc;
-
-    return (enum hg_proc_encoding) atomic_load_explicit(&settings->encoding, memory_order_relaxed);
+    return (enum hg_proc_encoding) atomic_load_explicit(&hg_class->proc->encoding,
+                                                        memory_order_relaxed);
 }
 
 hg_return_t hg_proc_flush(hg_proc_t proc)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Processing of bulk descriptors: a 32-bit length, 0 for HG_BULK_NULL, and the descriptor's bytes.
- */
+/* Processing of bulk descriptors: a 32-bit length, 0 for HG_BULK_NULL, and the serialized bytes. */
 #include "mercury_proc_bulk.h"
 
 #include "bulk/bulk_grant.h"
@@ -11,7 +9,7 @@
 
 #include <inttypes.h>
 
-/* Data beyond this are pulled faster than they are copied into the message and out of it. */
+/* Larger data are pulled faster than they are copied into and out of the message. */
 #define HG_PROC_BULK_EAGER_MAX 4096u
 
 static hg_return_t hg_proc_bulk_encode(struct hg_proc *proc, hg_bulk_t bulk);
@@ -68,7 +66,7 @@ static hg_return_t hg_proc_bulk_encode(struct hg_proc *proc, hg_bulk_t bulk)
     return hg_proc_restore_ptr(proc, bytes, size);
 }
 
-/* Data travel inside of the message if they leave half of its room to other arguments. */
+/* Embed the data in the message if they leave half of its free space to other arguments. */
 static unsigned long hg_proc_bulk_flags(struct hg_proc *proc, hg_bulk_t bulk)
 {
     unsigned long flags = (proc->flags & HG_PROC_SM) != 0 ? HG_BULK_SM : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processors from the inside, for the RPC and bulk layers: they embed processors, or keep them with
- * their handles, and reset them for every message.
+ * Internals of processors, for the RPC and bulk layers: they embed a processor or keep one with
+ * each handle, and reset it for every message.
  */
 #ifndef HG_PROC_INTERNAL_H
 #define HG_PROC_INTERNAL_H
@@ -13,31 +13,31 @@
 
 struct hg_block;
 
-/* What a class remembers for its processors. Part of the HG class; zero is the initial state. */
+/* Settings of a class for its processors. Part of the HG class; zero is the initial state. */
 struct hg_proc_class {
     _Atomic uint32_t encoding; /* an enum hg_proc_encoding */
 };
 
-/* A processor. The cursor is what inline code in programs works on. */
+/* A processor. Inline code in programs works on the cursor. */
 struct hg_proc {
     struct hg_proc_cursor cursor;
     char *base; /* current buffer: the caller's, or the extra one */
-    char *end;  /* and where it ends */
+    char *end;  /* end of the current buffer */
 
     hg_class_t *hg_class;
     hg_handle_t handle;
-    const hg_addr_t *peer_p;      /* whose message it is; NULL: nobody's that is known */
+    const hg_addr_t *peer_p;      /* address of the message's peer; NULL: unknown */
     hg_size_t buf_size;           /* of the caller's buffer */
     char *extra_buf;              /* NULL while the caller's buffer suffices */
     hg_size_t extra_size;         /* 0 without an extra buffer */
-    struct hg_block *extra_block; /* that the extra buffer is in, unless that was given away */
+    struct hg_block *extra_block; /* owns the extra buffer; NULL if handed over */
 
-    uint64_t checksum;   /* seed while bytes are handled, then the result */
+    uint64_t checksum;   /* seed while bytes are processed, then the result */
     hg_proc_hash_t hash; /* width of the checksum */
     bool is_flushed;     /* the checksum is final */
     bool is_portable;    /* XDR instead of the memory image */
     bool is_extra_mine;  /* the extra buffer is freed by the processor */
-    bool has_bulk;       /* a descriptor of data that stay where they are was encoded */
+    bool has_bulk;       /* a descriptor without embedded data was encoded */
     uint8_t flags;       /* HG_PROC_SM, HG_PROC_BULK_EAGER */
 };
 
@@ -49,8 +49,9 @@ void hg_proc_init(struct hg_proc *proc, hg_class_t *hg_class, hg_proc_hash_t has
                   enum hg_proc_encoding encoding);
 
 /*
- * What hg_proc_reset() does, without its checks, for each message of an RPC. In the raw encoding
- * and with no extra buffer of a past message it is these stores. The flags are left to the caller.
+ * hg_proc_reset() without its checks, for each message of an RPC. The flags are left to the caller.
+ * In the raw encoding, and without an extra buffer from an earlier message, it is these stores
+ * only.
  */
 static inline void hg_proc_start(struct hg_proc *proc, char *buf, hg_size_t size, hg_proc_op_t op)
 {
@@ -68,22 +69,22 @@ static inline void hg_proc_start(struct hg_proc *proc, char *buf, hg_size_t size
     proc->cursor.op = (uint32_t) op;
 }
 
-/* Free what an embedded processor holds. */
+/* Free the extra buffer of an embedded processor. */
 void hg_proc_fini(struct hg_proc *proc);
 
 /*
- * Give the block of the extra buffer away; NULL without one. The processor must be reset before its
- * next use.
+ * Hand the block of the extra buffer over to the caller; NULL without one. The processor must be
+ * reset before its next use.
  */
 struct hg_block *hg_proc_take_extra_block(struct hg_proc *proc);
 
 /*
- * Step over `size` bytes and say where they are: room is made when encoding, HG_OVERFLOW when
- * decoding runs past the end. Not for HG_FREE.
+ * Advance by `size` bytes and return their address. Encoding grows the buffer; decoding past the
+ * end is HG_OVERFLOW. Not for HG_FREE.
  */
 hg_return_t hg_proc_take(struct hg_proc *proc, hg_size_t size, char **data_p);
 
-/* Bytes that `size` of them occupy; absurd sizes stay absurd instead of wrapping. */
+/* Size with padding. Huge sizes are returned unchanged, so that they do not wrap around. */
 static inline hg_size_t hg_proc_padded(const struct hg_proc *proc, hg_size_t size)
 {
     return proc->is_portable && size < HG_SIZE_MAX - 3 ? (size + 3) & ~(hg_size_t) 3 : size;

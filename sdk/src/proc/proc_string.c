@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processing of strings. A length from the wire is compared with the bytes left before anything is
- * allocated, and the characters are checked before they count as a string.
+ * Processing of strings. A length from the wire is checked against the bytes left before memory is
+ * allocated, and the characters are checked for null bytes.
  */
 #include "mercury_proc_string.h"
 
@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Portable length that stands for NULL; no XDR string can be that long here. */
+/* Portable length that stands for NULL; no string can be that long here. */
 #define HG_STRING_PORTABLE_NULL UINT32_MAX
 
 static hg_return_t hg_proc_string(struct hg_proc *proc, char **string_p);
@@ -26,7 +26,7 @@ hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data)
 
 hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data)
 {
-    /* Copied, because hg_string_t and hg_const_string_t are different types to the compiler. */
+    /* Through memcpy(): hg_string_t and hg_const_string_t are different types to the compiler. */
     char *string;
     hg_return_t ret;
 
@@ -101,7 +101,7 @@ static hg_return_t hg_proc_string_decode(struct hg_proc *proc, char **string_p)
     return hg_proc_string_copy(proc, wire, string_p);
 }
 
-/* Takes `wire` bytes, which in the raw encoding include the NUL. */
+/* Decode a string of `wire` bytes, which include the null byte in the raw encoding only. */
 static hg_return_t hg_proc_string_copy(struct hg_proc *proc, hg_size_t wire, char **string_p)
 {
     size_t length = (size_t) (proc->is_portable ? wire : wire - 1);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Strings that know who frees them.
- */
+/* Strings that record whether they own their memory. */
 #include "mercury_string_object.h"
 
 #include <stdlib.h>
