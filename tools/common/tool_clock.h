@@ -30,7 +30,7 @@ static inline double tool_clock_to_seconds(uint64_t ns)
     return (double) ns / (double) TOOL_NS_PER_S;
 }
 
-/* Gives the core away for some milliseconds. */
+/* Sleeps for some milliseconds. */
 static inline void tool_clock_sleep_ms(unsigned int ms)
 {
     struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long) (ms % 1000) * 1000000};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tools that open an endpoint share. */
+/* Endpoints of the tools. */
 
 #include "common/tool_endpoint.h"
 
@@ -12,7 +12,7 @@
 #include "common/tool_message.h"
 #include "common/tool_signal.h"
 
-/* Callbacks that one round may run. */
+/* Maximum number of callbacks per round. */
 #define TRIGGER_MAX 64
 
 static char *init_without(const char *init, bool keeps_host, bool keeps_options);
@@ -92,7 +92,7 @@ hg_return_t tool_endpoint_progress(hg_context_t *context, unsigned int timeout_m
     unsigned int count = 0;
     hg_return_t ret = HG_Trigger(context, 0, TRIGGER_MAX, &count);
 
-    /* What was called back may be what the caller waits for: only who found nothing sleeps. */
+    /* A callback may be what the caller waits for, so only a round without callbacks may sleep. */
     if (ret == HG_SUCCESS && count > 0)
         return HG_SUCCESS;
     return tool_endpoint_result(HG_Progress(context, timeout_ms));
@@ -117,7 +117,8 @@ hg_return_t tool_endpoint_result(hg_return_t ret)
     return ret == HG_TIMEOUT || ret == HG_INTERRUPT || ret == HG_AGAIN ? HG_SUCCESS : ret;
 }
 
-/* A copy without the addresses of each choice, or with what is kept of them. */
+/* Copies an init string without the host and port of each choice, or without the port, and with
+ * or without options. */
 static char *init_without(const char *init, bool keeps_host, bool keeps_options)
 {
     char *copy = strdup(init), *to = copy;
@@ -148,7 +149,7 @@ static char *init_without(const char *init, bool keeps_host, bool keeps_options)
     return copy;
 }
 
-/* An IPv6 address is in brackets, so that its colons begin no port. */
+/* Length of the host in "host:port"; the colons inside a bracketed IPv6 address begin no port. */
 static size_t host_length(const char *address, size_t length)
 {
     for (size_t i = length; i > 0 && address[i - 1] != ']'; i--)

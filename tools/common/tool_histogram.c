@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Histogram of durations: what is not on the measured path. */
+/* Histogram of durations: functions that are not on the measured path. */
 
 #include "common/tool_histogram.h"
 

@@ -33,7 +33,6 @@ static inline uint32_t tool_histogram_bucket(uint64_t value)
     return bucket < TOOL_HISTOGRAM_BUCKETS ? bucket : TOOL_HISTOGRAM_BUCKETS - 1;
 }
 
-/* Records one value. */
 static inline void tool_histogram_add(struct tool_histogram *histogram, uint64_t value)
 {
     histogram->buckets[tool_histogram_bucket(value)]++;
@@ -43,13 +42,12 @@ static inline void tool_histogram_add(struct tool_histogram *histogram, uint64_t
         histogram->max = value;
 }
 
-/* Empties a histogram. */
 void tool_histogram_reset(struct tool_histogram *histogram);
 
 /* Adds the values of from to those of into. */
 void tool_histogram_merge(struct tool_histogram *into, const struct tool_histogram *from);
 
-/* The value that a part (0 to 1) of all values do not exceed; 0 without values. */
+/* Returns the value that a part (0 to 1) of all values does not exceed; 0 without values. */
 double tool_histogram_quantile(const struct tool_histogram *histogram, double part);
 
 #endif /* AMALGAM_TOOL_HISTOGRAM_H */

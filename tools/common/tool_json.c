@@ -73,7 +73,7 @@ bool tool_json_print(FILE *file, struct json_object *object)
     return printed;
 }
 
-/* Bytes of the character that a text begins with; 0: it is none. */
+/* Length in bytes of the UTF-8 character at text; 0: no valid character. */
 static size_t utf8_length(const unsigned char *text)
 {
     const unsigned char first = text[0], second = first != '\0' ? text[1] : '\0';
@@ -90,7 +90,7 @@ static size_t utf8_length(const unsigned char *text)
     for (size_t i = 1; i < length; i++)
         if ((text[i] & 0xc0) != 0x80)
             return 0;
-    /* Longer than needed, a half of a pair, or beyond the last one. */
+    /* Overlong, a surrogate, or above U+10FFFF. */
     if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||
         (first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90))
         return 0;

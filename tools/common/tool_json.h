@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Short forms of json-c calls: members that are added never fail halfway, and one way to print. */
+/* Short forms of json-c calls: adding a member never fails halfway, and printing is one call. */
 
 #ifndef AMALGAM_TOOL_JSON_H
 #define AMALGAM_TOOL_JSON_H
@@ -10,7 +10,7 @@
 
 #include <json-c/json.h>
 
-/* A string, or null for NULL and for want of memory; each byte that is not UTF-8 becomes U+FFFD. */
+/* A string, or null for NULL or if out of memory; each byte that is not UTF-8 becomes U+FFFD. */
 struct json_object *tool_json_new_string(const char *text);
 
 /* Adds a member to an object. A NULL text and a number that is not finite become null. */
@@ -22,7 +22,7 @@ void tool_json_add_bool(struct json_object *object, const char *name, bool value
 /* A number with at most six significant digits. */
 void tool_json_add_number(struct json_object *object, const char *name, double value);
 
-/* Prints the object and a line end, then releases it; false when the file could not be written. */
+/* Prints the object and a line end, then releases the object; false if writing failed. */
 bool tool_json_print(FILE *file, struct json_object *object);
 
 #endif /* AMALGAM_TOOL_JSON_H */

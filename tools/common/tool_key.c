@@ -21,7 +21,7 @@ bool tool_key_read(struct tool_key *key, const char *path, const char *variable)
     return path != NULL ? key_from_file(key, path) : key_from_environment(key, variable);
 }
 
-/* A pipe will do, too. */
+/* Reads the first line of a file, which may be a pipe. */
 static bool key_from_file(struct tool_key *key, const char *path)
 {
     FILE *file = fopen(path, "re");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The key of RPCs, which never is on a command line: all users of a machine see those. */
+/* The key of RPCs, which is never given on a command line: all users of a machine can see those. */
 
 #ifndef AMALGAM_TOOL_KEY_H
 #define AMALGAM_TOOL_KEY_H
@@ -12,8 +12,8 @@ struct tool_key {
     char text[TOOL_KEY_MAX + 2]; /* empty: no key */
 };
 
-/* Reads the first line of a file, or without a file (NULL) the variable. False: said on stderr.
- * Neither: no key, which is no error. */
+/* Reads the first line of a file, or without a file (NULL) the environment variable. Neither: no
+ * key, which is no error. False after an error on stderr. */
 bool tool_key_read(struct tool_key *key, const char *path, const char *variable);
 
 #endif /* AMALGAM_TOOL_KEY_H */

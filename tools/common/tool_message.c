@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of the tools; each is one write, so that lines of several processes do not mix. */
+/* Messages of the tools. Each is a single write, so that lines of several processes do not mix. */
 
 #include "common/tool_message.h"
 

@@ -6,8 +6,8 @@
 
 /* Exit codes of every tool. */
 enum tool_exit {
-    TOOL_EXIT_OK = 0,     /* what was asked for was done */
-    TOOL_EXIT_FAILED = 1, /* it was not, and stderr says why */
+    TOOL_EXIT_OK = 0,     /* the tool has done its work */
+    TOOL_EXIT_FAILED = 1, /* the work failed, and stderr says why */
     TOOL_EXIT_USAGE = 2   /* the command line was wrong; nothing was done */
 };
 

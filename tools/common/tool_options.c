@@ -154,7 +154,7 @@ static enum options_end options_read(const struct tool_options *options, int arg
     return OPTIONS_READ;
 }
 
-/* text is the argument that was read last; for a cluster of single letters it may not be that. */
+/* text is the last argument read; in a cluster of single letters it may not be the refused one. */
 static void options_refuse(const struct tool_options *options, int id, const char *text)
 {
     const struct option *option = options->table;

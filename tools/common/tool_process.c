@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Target processes: start, watch, end. */
+/* Target processes: starting, watching and ending them. */
 
 #include "common/tool_process.h"
 
@@ -145,7 +145,7 @@ static bool process_collect(pid_t pid, int *status)
     return true;
 }
 
-/* A descriptor that is readable when the process has ended; negative: the kernel has none. */
+/* Returns a descriptor that is readable once the process has ended; negative: not supported. */
 static int process_open(pid_t pid)
 {
 #ifdef SYS_pidfd_open
@@ -175,7 +175,7 @@ void tool_process_raise_file_limit(void)
     }
 }
 
-/* In the child: becomes the target; does not return. */
+/* Becomes the target in the child process; does not return. */
 static void target_exec(const char *const args[], int address_fd, pid_t parent)
 {
     const char *argv[TOOL_ARGS_MAX + 4];
@@ -197,8 +197,8 @@ static void target_exec(const char *const args[], int address_fd, pid_t parent)
     _exit(TOOL_EXIT_FAILED);
 }
 
-/* By its path, so that the process list shows the tool's name, unless another file is there now.
- * Returns only when it cannot be run. */
+/* Runs the executable by its path, so that the process list shows the tool's name, unless the
+ * path has another file by now. Returns only on failure. */
 static void process_exec_self(const char *const argv[])
 {
     static const char self[] = "/proc/self/exe";

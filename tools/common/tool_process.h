@@ -12,7 +12,7 @@
 /* Longest address that a target may report, with the terminating zero. */
 #define TOOL_ADDRESS_SIZE 2048
 
-/* Most arguments of a target, with the program's name. */
+/* Maximum number of arguments of a target, with the program's name. */
 #define TOOL_ARGS_MAX 48
 
 struct tool_target {
@@ -21,24 +21,24 @@ struct tool_target {
 };
 
 /* Runs this program again with the arguments args (NULL-terminated, without the program's name)
- * followed by "--address-fd N", and waits at most timeout_ms for it to write its address there. The
- * target does not get the signals of the terminal: its starter ends it. */
+ * followed by "--address-fd N", and waits at most timeout_ms for its address on that descriptor.
+ * The target ignores the signals of the terminal: this process ends it. */
 bool tool_target_start(struct tool_target *target, const char *const args[],
                        unsigned int timeout_ms);
 
-/* True while the target runs. When it has ended, writes why to text. */
+/* True while the target runs. Otherwise text says how it ended. */
 bool tool_target_running(struct tool_target *target, char *text, size_t text_size);
 
-/* Pauses a target that has called tool_signal_install_pause(), or has it go on. */
+/* Pauses or resumes a target that has called tool_signal_install_pause(). */
 void tool_target_pause(const struct tool_target *target, bool pause);
 
-/* Asks the target to end, and kills it when it does not within two seconds. */
+/* Asks the target to end, and kills it if it has not ended after two seconds. */
 void tool_target_stop(struct tool_target *target);
 
-/* In a target: hands the address to the process that started it; closes fd. */
+/* In a target: writes the address to fd, for the process that started it, and closes fd. */
 bool tool_target_report(int fd, const char *address);
 
-/* In a child process: it gets the signal when its parent ends, however that happens. */
+/* In a child process: delivers the signal when the parent ends, for whatever reason. */
 bool tool_process_die_with_parent(pid_t parent, int signal_number);
 
 /* Waits for a child at most timeout_ms; returns true when it has ended. */
@@ -47,7 +47,7 @@ bool tool_process_wait(pid_t pid, unsigned int timeout_ms, int *status);
 /* Writes how a child ended: "ended with code 1", "was killed by signal 9 (Killed)". */
 void tool_process_describe(int status, char *text, size_t text_size);
 
-/* Lets this process open as many files as it may: a thousand peers need a few thousand. */
+/* Raises the limit of open files to its maximum: a thousand peers need a few thousand. */
 void tool_process_raise_file_limit(void);
 
 #endif /* AMALGAM_TOOL_PROCESS_H */

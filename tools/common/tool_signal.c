@@ -11,7 +11,7 @@
 #include "common/tool_clock.h"
 #include "common/tool_message.h"
 
-/* Lock-free, so that the handlers may write and every thread may read them. */
+/* Lock-free, so that signal handlers may write them and all threads may read them. */
 static atomic_int signal_received;
 static atomic_bool paused;
 
@@ -28,7 +28,7 @@ void tool_signal_install(void)
     for (size_t i = 0; i < sizeof(stop_signals) / sizeof(stop_signals[0]); i++) {
         if (sigaction(stop_signals[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN)
             continue;
-        /* No SA_RESTART: a sleeping call returns. */
+        /* No SA_RESTART: a sleeping system call returns. */
         action.sa_handler = signal_handler;
         (void) sigaction(stop_signals[i], &action, NULL);
     }

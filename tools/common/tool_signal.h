@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Signals that ask a tool to stop: it ends its loop, cleans up, and exits as killed by them. */
+/* Signals that ask a tool to stop: it ends its loop, cleans up, and exits as killed by the
+ * signal. */
 
 #ifndef AMALGAM_TOOL_SIGNAL_H
 #define AMALGAM_TOOL_SIGNAL_H
 
 #include <stdbool.h>
 
-/* Installs handlers for SIGINT, SIGTERM and SIGHUP, except where whoever started the tool had them
- * ignored (nohup, a shell's background); ignores SIGPIPE and SIGXFSZ, so that writes that cannot be
- * done are errors. */
+/* Installs handlers for SIGINT, SIGTERM and SIGHUP, unless they are ignored already (nohup, a
+ * shell's background jobs). Ignores SIGPIPE and SIGXFSZ, so that such writes fail with an error. */
 void tool_signal_install(void);
 
-/* Ignores the signals of a terminal, which are for the process that started this one. */
+/* Ignores the signals of the terminal, which are for the process that started this one. */
 void tool_signal_ignore_terminal(void);
 
-/* The signal that asked the tool to stop, 0 when none did. */
+/* Returns the signal that asked the tool to stop, or 0. */
 int tool_signal_received(void);
 
-/* Forgets a signal, for a child process that was made by fork(). */
+/* Forgets a received signal, in a child process after fork(). */
 void tool_signal_clear(void);
 
 /* The exit code for a tool that a signal stopped: 128 + signal, as a shell shows it. */
 int tool_signal_exit_code(void);
 
-/* Says on stderr which signal ended the work, and what became of it. */
+/* Reports on stderr which signal ended the work, and with which outcome. */
 void tool_signal_note(const char *outcome);
 
-/* Lets SIGUSR1 pause this process and SIGUSR2 have it go on: one that never sleeps makes room for a
+/* Has SIGUSR1 pause this process and SIGUSR2 resume it: a busy process frees its core for a
  * measurement without it. */
 void tool_signal_install_pause(void);
 
-/* Returns at once unless the process is paused; then when it is not any more, or shall end. */
+/* Returns at once unless the process is paused; otherwise when it is resumed or asked to stop. */
 void tool_signal_wait_while_paused(void);
 
 #endif /* AMALGAM_TOOL_SIGNAL_H */

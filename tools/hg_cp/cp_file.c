@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The file that a copy becomes. */
+/* The destination file of a copy. */
 
 #include "hg_cp/cp_file.h"
 
@@ -17,11 +17,11 @@
 
 #include "common/tool_options.h"
 
-/* What the names of temporary files begin with. */
+/* Prefix and suffix of the names of temporary files. */
 #define TEMPORARY_PREFIX ".hg_cp-"
 #define TEMPORARY_SUFFIX ".part"
 
-/* How often a temporary file is made again that another process took for one of the dead. */
+/* Attempts to create a temporary file, which another process may remove before it is locked. */
 #define CREATE_ATTEMPTS 8U
 
 static bool file_exists_refused(const struct cp_file *file, bool overwrite, char *text,
@@ -92,7 +92,7 @@ bool cp_file_publish(struct cp_file *file, uint32_t mode, bool overwrite, bool s
         cp_file_discard(file);
         return false;
     }
-    (void) close(file->fd); /* with the lock; under its own name it needs none */
+    (void) close(file->fd); /* releases the lock, which the published file does not need */
     file->fd = -1;
     file->temporary_name[0] = '\0';
     if (sync)
@@ -158,7 +158,7 @@ bool cp_file_name_valid(const char *name, char *text, size_t text_size)
     return wrong == NULL;
 }
 
-/* Without this look ahead, a refusal would come after all the data. */
+/* Without this early check, the refusal would come after all the data. */
 static bool file_exists_refused(const struct cp_file *file, bool overwrite, char *text,
                                 size_t text_size)
 {
@@ -188,7 +188,7 @@ static bool file_has_room(const struct cp_file *file, uint64_t size, char *text,
         (void) snprintf(text, text_size, "%" PRIu64 " bytes are more than a file can have", size);
         return false;
     }
-    /* A file system that does not know its size says 0 blocks. */
+    /* File systems that do not know their size report 0 blocks. */
     if (fstatvfs(file->dir_fd, &space) != 0 || space.f_blocks == 0)
         return true;
     room = (uint64_t) space.f_bavail * space.f_frsize;
@@ -200,7 +200,8 @@ static bool file_has_room(const struct cp_file *file, uint64_t size, char *text,
     return false;
 }
 
-/* Only who holds a file's lock, or made it, removes it; the name is random, and new. */
+/* Creates the temporary file under a new random name. Only a process that created or locked such
+ * a file removes it. */
 static bool file_create_temporary(struct cp_file *file)
 {
     uint64_t number;
@@ -212,12 +213,12 @@ static bool file_create_temporary(struct cp_file *file)
     file->fd = openat(file->dir_fd, file->temporary_name,
                       O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file->fd < 0)
-        file->temporary_name[0] = '\0'; /* whoever's it is */
+        file->temporary_name[0] = '\0'; /* another process's file is not ours to remove */
     return file->fd >= 0;
 }
 
-/* False when another process has locked and removed the file before: it had no lock yet. A file
- * system without locks is none where anything is removed. */
+/* Locks the file. False if another process has locked and removed it before. On a file system
+ * without locks no stale file is ever removed, so that counts as locked. */
 static bool file_lock(int fd)
 {
     struct stat status;
@@ -227,7 +228,7 @@ static bool file_lock(int fd)
     return fstat(fd, &status) == 0 && status.st_nlink > 0;
 }
 
-/* Has the file system report what it could not write, as close() does, and keeps the lock. */
+/* Has the file system report write errors, as close() does, and keeps the lock. */
 static bool file_flush(int fd)
 {
     int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -250,7 +251,7 @@ static bool file_remove_if_stale(int dir_fd, const char *name)
     return removed;
 }
 
-/* Never replaces a file that came in the meantime, unless that is wanted. */
+/* Renames the file. Without overwrite, a file that was created meanwhile is not replaced. */
 static bool file_rename(const struct cp_file *file, bool overwrite)
 {
     const char *from = file->temporary_name;
@@ -261,7 +262,7 @@ static bool file_rename(const struct cp_file *file, bool overwrite)
         return true;
     if (errno != EINVAL && errno != ENOSYS)
         return false;
-    /* A file system without that flag: a link does not replace either. */
+    /* The file system lacks RENAME_NOREPLACE: linkat() does not replace a file either. */
     return linkat(file->dir_fd, from, file->dir_fd, file->name, 0) == 0 &&
            unlinkat(file->dir_fd, from, 0) == 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The file that a copy becomes: written under a temporary name beside its place, and given its own
- * when it is complete. The name comes from the other process and is not trusted. A temporary file
- * is locked while its owner lives, so that one that a killed process left can be told. */
+/* The destination file of a copy: it is written under a temporary name in its directory, and
+ * renamed when it is complete. The name comes from the other process and is not trusted. A
+ * temporary file is locked while its owner lives, so that those of killed processes are
+ * recognized. */
 
 #ifndef AMALGAM_CP_FILE_H
 #define AMALGAM_CP_FILE_H
@@ -18,7 +19,7 @@ struct cp_file {
     char temporary_name[64];
 };
 
-/* Checks name, and that overwriting is wanted when it exists, then creates the temporary file.
+/* Checks the name, and that an existing file may be overwritten, then creates the temporary file.
  * False: text says why, and nothing was created. */
 bool cp_file_create(struct cp_file *file, int dir_fd, const char *name, uint64_t size,
                     bool overwrite, char *text, size_t text_size);
@@ -27,17 +28,17 @@ bool cp_file_create(struct cp_file *file, int dir_fd, const char *name, uint64_t
 bool cp_file_write(const struct cp_file *file, const void *block, uint64_t size, uint64_t offset,
                    char *text, size_t text_size);
 
-/* Gives the file its mode and name. False: text says why, and the file is gone. */
+/* Gives the file its mode and name. False: text says why, and the file is removed. */
 bool cp_file_publish(struct cp_file *file, uint32_t mode, bool overwrite, bool sync, char *text,
                      size_t text_size);
 
-/* Removes the temporary files in a directory whose owners are dead; returns how many. */
+/* Removes the temporary files of dead processes in a directory; returns their number. */
 unsigned int cp_file_remove_stale(int dir_fd);
 
-/* Removes the temporary file; allowed after any of the above. */
+/* Removes the temporary file; allowed after any function above. */
 void cp_file_discard(struct cp_file *file);
 
-/* True for a name that stays in its directory; otherwise text says what is wrong with it. */
+/* True if the name stays within its directory; otherwise text says what is wrong. */
 bool cp_file_name_valid(const char *name, char *text, size_t text_size);
 
 #endif /* AMALGAM_CP_FILE_H */

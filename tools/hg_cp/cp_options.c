@@ -168,7 +168,7 @@ static bool option_apply(void *settings, int id, const char *value)
     case OPTION_QUIET:
         options->quiet = true;
         return true;
-    default: /* OPTION_ADDRESS_FD: between hg_cp and its own target */
+    default: /* used between hg_cp and its own target */
         if (!tool_parse_uint("--address-fd", value, 0, 1U << 20, &fd))
             return false;
         options->address_fd = (int) fd;

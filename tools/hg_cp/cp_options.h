@@ -8,23 +8,22 @@
 #include <stdint.h>
 
 struct cp_options {
-    bool listen;              /* be the target */
-    const char *init;         /* init string */
-    const char *to;           /* origin: address of a target that runs already */
-    const char *source;       /* origin: the file */
-    const char *name;         /* origin: its name at the target; with a target of its own: the
-                                 file or directory that it becomes */
-    const char *dir;          /* target: where files go */
-    const char *address_file; /* target: file that gets the address */
-    const char *key_file;     /* file with the key of RPCs; NULL: the environment has it, or none */
-    const char *key;          /* the key that was read; NULL: none */
-    int address_fd;           /* target: where its starter waits for the address; -1: none */
+    bool listen;        /* run as the target */
+    const char *init;   /* init string */
+    const char *to;     /* origin: address of a running target */
+    const char *source; /* origin: the file */
+    const char *name;   /* origin: name at the target, or with an own target its destination */
+    const char *dir;    /* target: destination directory */
+    const char *address_file; /* target: file to write the address to */
+    const char *key_file;     /* file with the key of RPCs; NULL: from the environment, or none */
+    const char *key;          /* key as read; NULL: none */
+    int address_fd;           /* target: where its parent reads the address; -1: none */
     unsigned int depth;       /* target: blocks in the pipeline */
     uint64_t block_size;      /* target: bytes of each */
-    uint64_t part_size;       /* origin: bytes that one RPC offers */
-    double timeout;           /* both: seconds without any progress */
+    uint64_t part_size;       /* origin: bytes offered by one RPC */
+    double timeout;           /* seconds without progress */
     bool force;               /* overwrite */
-    bool sync;                /* target: write to the disk before the file gets its name */
+    bool sync;                /* target: fsync before the file gets its name */
     bool encrypt;
     bool quiet;
 };

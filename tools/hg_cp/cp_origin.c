@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The origin: opens the copy, offers the file in parts, two of them at a time so that the target
- * never waits for the next, and closes the copy with the digest. */
+ * always has the next one, and closes the copy with the digest. */
 
 #include "hg_cp/cp_origin.h"
 
@@ -20,23 +20,23 @@
 #include "hg_cp/cp_protocol.h"
 #include "hg_cp/cp_source.h"
 
-/* Parts that are offered at the same time; longest sleep, and while it is the digest that is waited
- * for; how long a cancelled RPC, and telling the target to drop the copy, may take. */
+/* Number of parts offered at the same time; longest sleep, also while waiting for the digest;
+ * seconds that a cancelled RPC, and dropping the copy at the target, may take. */
 #define PARTS           2
 #define SLEEP_MS        100U
 #define DIGEST_SLEEP_MS 1U
 #define CANCEL_S        3
-#define CHANGED_S       1 /* without an answer, until the file is looked at */
-#define GIVE_UP_S       2
+#define CHANGED_S       1 /* without an answer, before the file is checked */
+#define ABANDON_S       2
 
 struct cp_origin;
 
-/* A part of the file that is offered. */
+/* A part of the file that is offered to the target. */
 struct origin_part {
     struct cp_origin *origin;
     hg_handle_t handle;
     hg_bulk_t bulk;
-    void *memory; /* NULL: not offered */
+    void *memory; /* NULL: not in use */
     uint64_t size;
 };
 
@@ -53,15 +53,15 @@ struct cp_origin {
     struct origin_part parts[PARTS];
     unsigned int outstanding;
     uint64_t session;
-    _Atomic uint64_t alive_number; /* increased while this process runs; the target looks at it */
+    _Atomic uint64_t alive_number; /* incremented while this process runs; the target pulls it */
     hg_bulk_t alive;
     bool opened;
-    uint64_t offered; /* the next part begins here */
+    uint64_t offered; /* offset of the next part */
     uint64_t written;
-    uint64_t active_ns; /* when an answer came last */
-    bool failed;        /* said on stderr */
+    uint64_t active_ns; /* time of the last answer */
+    bool failed;        /* an error was reported on stderr */
     bool lost;          /* the target is gone, or does not answer */
-    bool giving_up;     /* nothing that happens from now on is worth a message */
+    bool is_abandoned;  /* later errors are consequences, and not reported */
 };
 
 static bool origin_connect(struct cp_origin *origin, const char *address);
@@ -73,7 +73,7 @@ static bool part_offer(struct origin_part *part);
 static void part_withdraw(struct origin_part *part);
 static hg_return_t part_answered(const struct hg_cb_info *info);
 static bool origin_close_copy(struct cp_origin *origin);
-static void origin_give_up(struct cp_origin *origin);
+static void origin_abandon(struct cp_origin *origin);
 static bool origin_call(struct cp_origin *origin, hg_id_t id, void *in);
 static hg_return_t origin_answered(const struct hg_cb_info *info);
 static bool origin_progress(struct cp_origin *origin);
@@ -95,7 +95,7 @@ int cp_origin_run(const struct cp_options *options, const char *address, const c
         copied = origin_close_copy(&origin);
     cp_progress_end(&origin.progress);
     if (!copied)
-        origin_give_up(&origin);
+        origin_abandon(&origin);
     else if (!options->quiet)
         printed = origin_print(&origin, name, tool_clock_to_seconds(tool_clock_ns() - start),
                                origin.source.digest);
@@ -129,7 +129,7 @@ static bool origin_connect(struct cp_origin *origin, const char *address)
     return ret == HG_SUCCESS && origin_offer_alive(origin);
 }
 
-/* Not read-only: of that, the descriptor might carry a copy. */
+/* Not read-only: a read-only descriptor may embed a copy of the number. */
 static bool origin_offer_alive(struct cp_origin *origin)
 {
     void *number = (void *) &origin->alive_number;
@@ -259,7 +259,7 @@ static hg_return_t part_answered(const struct hg_cb_info *info)
     } else {
         if (out.status == CP_OK)
             origin->written += part->size;
-        else if (!origin->giving_up)
+        else if (!origin->is_abandoned)
             origin_fail(origin, "not copied", out.text);
         (void) HG_Free_output(part->handle, &out);
     }
@@ -284,7 +284,7 @@ static bool origin_close_copy(struct cp_origin *origin)
     in.digest_low = digest.low64;
     if (!origin_call(origin, origin->ids.close, &in))
         return false;
-    origin->opened = false; /* whatever the answer is, the target has ended the copy */
+    origin->opened = false; /* the target has ended the copy, whatever it answers */
     ret = HG_Get_output(origin->handle, &out);
     if (ret != HG_SUCCESS) {
         origin_fail(origin, "cannot read the answer", HG_Error_to_string(ret));
@@ -296,22 +296,21 @@ static bool origin_close_copy(struct cp_origin *origin)
     return !origin->failed;
 }
 
-/* Says so if it is the file that is to blame; tells a target that is still there to drop what it
- * has. */
-static void origin_give_up(struct cp_origin *origin)
+/* Reports an error if the file has changed; tells a target that is still there to drop the copy. */
+static void origin_abandon(struct cp_origin *origin)
 {
     cp_close_in_t in = {.session = origin->session, .keep = false};
 
     if (origin->opened && cp_source_changed(&origin->source))
         tool_error("'%s' was changed while it was copied", origin->source.path);
-    origin->giving_up = true;
-    /* The parts are answered, too: the target must not pull any more when they are unmapped. */
+    origin->is_abandoned = true;
+    /* The target answers the parts first, so it does not pull any more when they are unmapped. */
     if (origin->opened && !origin->lost)
         (void) origin_call(origin, origin->ids.close, &in);
     origin_cancel(origin);
 }
 
-/* Forwards an RPC and waits for its answer, which is in origin->handle then. */
+/* Forwards an RPC and waits for its response, which is then in origin->handle. */
 static bool origin_call(struct cp_origin *origin, hg_id_t id, void *in)
 {
     hg_return_t ret;
@@ -359,7 +358,7 @@ static hg_return_t origin_answered(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* False when the copy cannot go on: said on stderr, or a signal came. */
+/* False if the copy cannot continue: an error was reported, or a signal arrived. */
 static bool origin_progress(struct cp_origin *origin)
 {
     unsigned int timeout_ms = origin->outstanding > 0 ? SLEEP_MS : DIGEST_SLEEP_MS;
@@ -374,17 +373,17 @@ static bool origin_progress(struct cp_origin *origin)
                !tool_target_running(origin->own_target, text, sizeof(text))) {
         origin->lost = true;
         origin_fail(origin, "the target process", text);
-    } else if (silent > CHANGED_S && !origin->giving_up && cp_source_changed(&origin->source)) {
-        origin->failed = true; /* a transport may wait for bytes that are gone; said later */
+    } else if (silent > CHANGED_S && !origin->is_abandoned && cp_source_changed(&origin->source)) {
+        origin->failed = true; /* a transport may wait for bytes that are gone; reported later */
     } else if (origin->outstanding > 0 &&
-               silent > (origin->giving_up ? GIVE_UP_S : origin->options->timeout)) {
+               silent > (origin->is_abandoned ? ABANDON_S : origin->options->timeout)) {
         origin->lost = true;
         origin_fail(origin, "the target does not answer", "--timeout has passed");
     }
-    return !origin->failed && (tool_signal_received() == 0 || origin->giving_up);
+    return !origin->failed && (tool_signal_received() == 0 || origin->is_abandoned);
 }
 
-/* Nothing is in flight afterwards, so that the memory can be unmapped. */
+/* Afterwards nothing is in flight, so the memory can be unmapped. */
 static void origin_cancel(struct cp_origin *origin)
 {
     uint64_t end = tool_clock_ns() + CANCEL_S * TOOL_NS_PER_S;
@@ -397,17 +396,17 @@ static void origin_cancel(struct cp_origin *origin)
         if (origin->parts[i].handle != HG_HANDLE_NULL)
             (void) HG_Cancel(origin->parts[i].handle);
     }
-    origin->giving_up = true; /* what comes now is a consequence */
+    origin->is_abandoned = true; /* later errors are consequences */
     while (origin->outstanding > 0 && tool_clock_ns() < end) {
         if (tool_endpoint_progress(origin->context, 10) != HG_SUCCESS)
             break;
     }
 }
 
-/* The first reason is the one that counts. */
+/* Only the first error is reported. */
 static void origin_fail(struct cp_origin *origin, const char *what, const char *why)
 {
-    if (!origin->failed && !origin->giving_up) {
+    if (!origin->failed && !origin->is_abandoned) {
         cp_progress_end(&origin->progress);
         tool_error("%s: %s", what, why != NULL ? why : "");
     }

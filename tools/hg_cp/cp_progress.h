@@ -14,7 +14,7 @@ struct cp_progress {
     uint64_t drawn_ns;
 };
 
-/* Begins; nothing is shown when quiet. */
+/* Begins a bar; quiet shows nothing. */
 void cp_progress_begin(struct cp_progress *progress, uint64_t size, bool quiet);
 
 /* Draws the bar, at most ten times a second. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What both sides of hg_cp share. */
+/* Code shared by both sides of hg_cp. */
 
 #include "hg_cp/cp_protocol.h"
 

@@ -17,7 +17,7 @@
 #include "common/tool_clock.h"
 #include "hg_cp/cp_file.h"
 
-/* How often the target looks whether an origin lives that does nothing else. */
+/* How often the target checks whether an otherwise idle origin is alive. */
 #define ALIVE_INTERVAL_NS UINT64_C(500000000)
 
 enum block_state {
@@ -26,7 +26,7 @@ enum block_state {
     BLOCK_FULL
 };
 
-/* A piece of the file on its way. state and size change hands under the lock. */
+/* A block of the file in the pipeline. state and size change under the lock. */
 struct block {
     struct cp_session *session;
     enum block_state state;
@@ -53,25 +53,25 @@ struct cp_session {
     uint32_t mode;
     bool overwrite;
     uint64_t active_ns;
-    uint64_t pulled; /* pulls have been started up to this offset */
+    uint64_t pulled; /* offset up to which pulls have been started */
     unsigned int in_flight;
     struct part parts[CP_PARTS_MAX];
     bool finished;          /* the file has its name */
-    hg_bulk_t alive_origin; /* the number that the origin increases */
-    hg_bulk_t alive_bulk;   /* where it is pulled to */
+    hg_bulk_t alive_origin; /* descriptor of the number that the origin increments */
+    hg_bulk_t alive_bulk;   /* local memory it is pulled to */
     hg_op_id_t alive_op;
     bool alive_pulling;
-    uint64_t alive_ns;        /* when that was started last */
-    uint64_t alive_number[2]; /* as pulled, and before */
+    uint64_t alive_ns;        /* start of the last such pull */
+    uint64_t alive_number[2]; /* as pulled last, and before */
     void *memory;             /* of all blocks */
     struct block *blocks;
     struct cp_file file;
     bool writer_started;
     pthread_t writer;
 
-    pthread_mutex_t lock; /* for what follows, and the state of blocks */
-    pthread_cond_t full;  /* a block is full, or the writer shall stop */
-    uint64_t written;     /* the file is written and digested up to this offset */
+    pthread_mutex_t lock; /* guards the members below, and the state of blocks */
+    pthread_cond_t full;  /* a block is full, or the writer must stop */
+    uint64_t written;     /* offset up to which the file is written and digested */
     bool stop;
     bool failed;
     char text[CP_TEXT_SIZE];
@@ -80,8 +80,8 @@ struct cp_session {
 
 static bool session_allocate(struct cp_session *session, char *text, size_t text_size);
 static bool session_watch_origin(struct cp_session *session, hg_bulk_t alive);
-static void session_look_at_origin(struct cp_session *session);
-static hg_return_t session_origin_seen(const struct hg_cb_info *info);
+static void session_check_origin(struct cp_session *session);
+static hg_return_t session_origin_checked(const struct hg_cb_info *info);
 static void session_fail(struct cp_session *session, const char *text);
 static void session_start_pulls(struct cp_session *session);
 static bool session_start_pull(struct cp_session *session, struct block *block);
@@ -177,12 +177,12 @@ void cp_session_continue(struct cp_session *session)
     if (failed || session->finished)
         return;
     session_start_pulls(session);
-    session_look_at_origin(session);
+    session_check_origin(session);
 }
 
 bool cp_session_is_over(const struct cp_session *session)
 {
-    struct cp_session *writable = (struct cp_session *) session; /* for the lock alone */
+    struct cp_session *writable = (struct cp_session *) session; /* only to lock */
     bool failed;
 
     (void) pthread_mutex_lock(&writable->lock);
@@ -219,7 +219,7 @@ bool cp_session_finish(struct cp_session *session, const cp_close_in_t *in, char
         (void) snprintf(text, text_size, "the copy is complete already");
         return false;
     }
-    session_stop_writer(session); /* from here on, nothing else touches the rest */
+    session_stop_writer(session); /* from here on, no other thread uses the session */
     if (session->failed) {
         (void) snprintf(text, text_size, "%s", session->text);
         return false;
@@ -282,7 +282,7 @@ void cp_session_close(struct cp_session *session)
     free(session);
 }
 
-/* A small file needs less than the whole ring. */
+/* Allocates the blocks; a small file needs fewer than depth. */
 static bool session_allocate(struct cp_session *session, char *text, size_t text_size)
 {
     struct cp_session_options *options = &session->options;
@@ -330,8 +330,8 @@ static bool session_watch_origin(struct cp_session *session, hg_bulk_t alive)
                           &session->alive_bulk) == HG_SUCCESS;
 }
 
-/* Blocks that are being pulled tell as much. */
-static void session_look_at_origin(struct cp_session *session)
+/* Checks whether the origin is alive; not needed while blocks are pulled, which fail without it. */
+static void session_check_origin(struct cp_session *session)
 {
     uint64_t now = tool_clock_ns();
     hg_return_t ret;
@@ -341,7 +341,7 @@ static void session_look_at_origin(struct cp_session *session)
         return;
     session->alive_ns = now;
     session->alive_number[1] = session->alive_number[0];
-    ret = HG_Bulk_transfer(session->context, session_origin_seen, session, HG_BULK_PULL,
+    ret = HG_Bulk_transfer(session->context, session_origin_checked, session, HG_BULK_PULL,
                            session->origin, session->alive_origin, 0, session->alive_bulk, 0,
                            CP_ALIVE_SIZE, &session->alive_op);
     session->alive_pulling = ret == HG_SUCCESS;
@@ -349,8 +349,8 @@ static void session_look_at_origin(struct cp_session *session)
         session_fail(session, "the origin cannot be reached any more");
 }
 
-/* One that is stopped, and not gone, has its memory, but the number stays the same. */
-static hg_return_t session_origin_seen(const struct hg_cb_info *info)
+/* A stopped process still has its memory, but its number does not change. */
+static hg_return_t session_origin_checked(const struct hg_cb_info *info)
 {
     struct cp_session *session = info->arg;
 
@@ -363,7 +363,7 @@ static hg_return_t session_origin_seen(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* The first reason stays. */
+/* Records the first error. */
 static void session_fail(struct cp_session *session, const char *text)
 {
     (void) pthread_mutex_lock(&session->lock);
@@ -374,7 +374,7 @@ static void session_fail(struct cp_session *session, const char *text)
     (void) pthread_mutex_unlock(&session->lock);
 }
 
-/* The block at offset n * block_size is always n modulo depth: the writer takes them in turns. */
+/* The block at offset n * block_size is number n modulo depth: the writer takes them in turns. */
 static void session_start_pulls(struct cp_session *session)
 {
     const struct cp_session_options *options = &session->options;
@@ -392,8 +392,8 @@ static void session_start_pulls(struct cp_session *session)
     }
 }
 
-/* False when the next part is not here yet, or the pull cannot be started. Parts begin at multiples
- * of the block size, or else a block ends with the part. */
+/* False if the next part has not arrived, or the pull cannot be started. Parts begin at multiples
+ * of the block size; otherwise a block ends with its part. */
 static bool session_start_pull(struct cp_session *session, struct block *block)
 {
     const struct part *part = session_find_part(session, session->pulled);
@@ -465,7 +465,7 @@ static struct part *session_find_part(struct cp_session *session, uint64_t offse
     return NULL;
 }
 
-/* A part is answered when all of it is written; when the copy has failed, all are. */
+/* Answers each part that is completely written; all parts if the copy has failed. */
 static void session_answer_parts(struct cp_session *session, uint64_t written, bool failed)
 {
     for (unsigned int i = 0; i < CP_PARTS_MAX; i++) {
@@ -480,7 +480,7 @@ static void session_answer_parts(struct cp_session *session, uint64_t written, b
     }
 }
 
-/* An origin that is gone gets no answer; nothing is to be done about that here. */
+/* An error is ignored: an origin that is gone needs no answer. */
 static void part_answer(struct part *part, enum cp_status status, const char *text)
 {
     cp_pull_out_t out = {.status = status, .text = text};

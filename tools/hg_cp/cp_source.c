@@ -15,8 +15,8 @@
 
 #include "common/tool_message.h"
 
-/* What the digest's thread reads at once. It reads instead of using the mapping, so that a file
- * that becomes shorter is an error here and not a signal. */
+/* Read size of the digest's thread. It reads instead of using the mapping, so that a file that
+ * becomes shorter is an error and not a signal. */
 #define READ_SIZE (UINT64_C(1) << 20)
 
 static void bus_error_handler(int signal_number);
@@ -28,7 +28,7 @@ bool cp_source_open(struct cp_source *source, const char *path)
 {
     memset(source, 0, sizeof(*source));
     source->path = path;
-    /* O_NONBLOCK: opening a pipe by mistake returns, too. */
+    /* O_NONBLOCK: opening a pipe by mistake does not block. */
     source->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (source->fd < 0 || fstat(source->fd, &source->status) != 0) {
         tool_error("cannot open '%s': %s", path, strerror(errno));
@@ -61,7 +61,7 @@ void cp_source_catch_bus_errors(void)
 
 void *cp_source_map(const struct cp_source *source, uint64_t offset, uint64_t size)
 {
-    /* RDMA devices register no read-only memory that is shared, before Linux 6.2. */
+    /* Private: before Linux 6.2 RDMA devices cannot register shared read-only mappings. */
     void *part =
         mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, source->fd, (off_t) offset);
 
@@ -111,8 +111,8 @@ void cp_source_close(struct cp_source *source)
     source->fd = -1;
 }
 
-/* A mapped file that becomes shorter can only be reported by this signal. The target drops what it
- * has when this process is gone. */
+/* Access to a mapped file that became shorter raises this signal only. The target drops the copy
+ * when this process has ended. */
 static void bus_error_handler(int signal_number)
 {
     static const char text[] = "hg_cp: error: the file became shorter, or cannot be read, while it "
@@ -152,7 +152,7 @@ static void *digest_main(void *arg)
     return NULL;
 }
 
-/* Reads to the end, one byte beyond the size the file had: it must not have grown. */
+/* Reads one byte beyond the original size, to detect that the file has grown. */
 static bool digest_read(struct cp_source *source, XXH3_state_t *state, void *buffer)
 {
     uint64_t offset = 0;

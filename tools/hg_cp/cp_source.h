@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The file that is copied: mapped in parts for the target to pull from, and digested by a thread of
- * its own in the meantime. */
+/* The source file of a copy: mapped in parts for the target to pull from, and digested by a
+ * thread meanwhile. */
 
 #ifndef AMALGAM_CP_SOURCE_H
 #define AMALGAM_CP_SOURCE_H
@@ -21,29 +21,29 @@ struct cp_source {
     pthread_t thread;
     bool thread_started;
     atomic_bool stop;
-    atomic_bool ended; /* the thread is at its end: what follows can be read */
-    bool digested;     /* there is a digest */
+    atomic_bool ended; /* the thread has ended: the members below can be read */
+    bool digested;     /* the digest is valid */
     XXH128_hash_t digest;
-    char text[256]; /* why the digest is not there */
+    char text[256]; /* otherwise: why there is no digest */
 };
 
-/* Opens a regular file and starts its digest; false: said on stderr. */
+/* Opens a regular file and starts its digest; false after an error on stderr. */
 bool cp_source_open(struct cp_source *source, const char *path);
 
-/* Has the process end with a message when a mapped file becomes shorter; after an endpoint was
- * opened, because libraries under a transport install handlers, too. */
+/* Has the process end with a message if a mapped file becomes shorter. To be called after an
+ * endpoint was opened, because libraries of transports install handlers, too. */
 void cp_source_catch_bus_errors(void);
 
-/* Maps a part for reading, with its pages present; NULL: said on stderr. */
+/* Maps a part for reading, with its pages present; NULL after an error on stderr. */
 void *cp_source_map(const struct cp_source *source, uint64_t offset, uint64_t size);
 
-/* True when cp_source_finish() will not have to wait. */
+/* True if cp_source_finish() will not wait. */
 bool cp_source_is_digested(const struct cp_source *source);
 
-/* Waits for the digest; false: said on stderr, or the file has changed. */
+/* Waits for the digest; false if the file has changed, or after an error on stderr. */
 bool cp_source_finish(struct cp_source *source, XXH128_hash_t *digest);
 
-/* True when the file is not the one any more that was opened. */
+/* True if the file has changed since it was opened. */
 bool cp_source_changed(const struct cp_source *source);
 
 /* Ends the thread and closes the file. */

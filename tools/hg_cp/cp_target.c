@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The target: answers the RPCs, drives the sessions of all origins, waits for the transport and for
- * the sessions' writing threads at the same time. */
+/* The target: answers the RPCs, drives the sessions of all origins, and waits for the transport
+ * and for the sessions' writing threads at the same time. */
 
 #include "hg_cp/cp_target.h"
 
@@ -21,7 +21,7 @@
 #include "hg_cp/cp_protocol.h"
 #include "hg_cp/cp_session.h"
 
-/* Copies at the same time; longest sleep; time for cancelling at the end. */
+/* Maximum number of concurrent copies; longest sleep; time to cancel copies at the end. */
 #define SESSIONS_MAX 64
 #define SLEEP_MS     200
 #define ABORT_MS     2000U
@@ -108,7 +108,7 @@ static bool target_open(struct cp_target *target)
     return target->context != NULL;
 }
 
-/* Targets that were killed have left what was not complete. */
+/* Removes incomplete files that killed targets left behind. */
 static void target_clean(const struct cp_target *target)
 {
     unsigned int removed = cp_file_remove_stale(target->session_options.dir_fd);
@@ -118,7 +118,7 @@ static void target_clean(const struct cp_target *target)
                   removed == 1 ? "" : "s", target->options->dir);
 }
 
-/* Copies that are under way are abandoned, and what they have written is removed. */
+/* Aborts the copies in progress, and removes their incomplete files. */
 static void target_close(struct cp_target *target)
 {
     uint64_t end = tool_clock_ns() + (uint64_t) ABORT_MS * 1000000;
@@ -141,7 +141,7 @@ static void target_close(struct cp_target *target)
             cp_session_close(target->sessions[i]);
     }
     if (target->context != NULL) {
-        (void) tool_endpoint_progress(target->context, 0); /* the last answers */
+        (void) tool_endpoint_progress(target->context, 0); /* sends the last answers */
         (void) HG_Context_destroy(target->context);
     }
     if (target->hg_class != NULL)
@@ -169,7 +169,7 @@ static bool target_report(const struct cp_target *target)
     return false;
 }
 
-/* Whoever waits for the file finds the whole address or nothing. */
+/* Writes a temporary file and renames it, so that a reader finds the whole address or no file. */
 static bool target_write_address_file(const char *path, const char *address)
 {
     char temporary[4096];
@@ -191,20 +191,21 @@ static bool target_write_address_file(const char *path, const char *address)
     return false;
 }
 
-/* Until there is nothing left and the descriptor can be waited for. */
+/* Makes progress until there is nothing left to do and the descriptor can be waited for. */
 static hg_return_t target_progress(struct cp_target *target)
 {
     unsigned int triggered;
     bool may_wait;
     hg_return_t ret = tool_endpoint_event_round(target->context, &triggered, &may_wait);
 
-    /* What was called back may have given the copies something to do. */
+    /* Callbacks may have given the sessions something to do. */
     if (ret != HG_SUCCESS || !may_wait || triggered > 0)
         return ret;
     return target_wait(target, HG_Event_get_wait_fd(target->context));
 }
 
-/* A transport that has no descriptor is asked every millisecond. */
+/* Waits for the transport and the writing threads; a transport without a descriptor is polled
+ * every millisecond. */
 static hg_return_t target_wait(struct cp_target *target, int hg_fd)
 {
     struct pollfd fds[2] = {{.fd = target->session_options.wake_fd, .events = POLLIN},
@@ -218,7 +219,7 @@ static hg_return_t target_wait(struct cp_target *target, int hg_fd)
     return HG_SUCCESS;
 }
 
-/* Goes on with each copy; ends those that have failed or whose origin says nothing any more. */
+/* Drives each session, and ends those that have failed or whose origin is silent for too long. */
 static void target_drive_sessions(struct cp_target *target)
 {
     uint64_t timeout_ns = tool_clock_from_seconds(target->options->timeout);
@@ -316,7 +317,7 @@ static hg_return_t target_closed(hg_handle_t handle)
         out.status = CP_OK;
         out.text = "";
     } else if (slot != NULL) {
-        /* The loop closes it when nothing is in flight. */
+        /* The loop closes the session when nothing is in flight. */
         cp_session_abort(*slot, in.keep ? text : "the origin gave the copy up");
     }
     ret = HG_Respond(handle, NULL, NULL, &out);
@@ -334,7 +335,7 @@ static struct cp_session **target_free_slot(struct cp_target *target)
     return NULL;
 }
 
-/* A copy can only be gone on with by the origin that began it. */
+/* Finds a session by its id; only the origin that started a copy can continue it. */
 static struct cp_session **target_find(struct cp_target *target, hg_handle_t handle, uint64_t id)
 {
     for (unsigned int i = 0; i < SESSIONS_MAX; i++) {

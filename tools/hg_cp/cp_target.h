@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The target: takes files until a signal. */
+/* The target: receives files until a signal. */
 
 #ifndef AMALGAM_CP_TARGET_H
 #define AMALGAM_CP_TARGET_H

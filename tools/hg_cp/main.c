@@ -76,7 +76,7 @@ static int copy_through_own_target(const struct cp_options *options)
     return exit_code;
 }
 
-/* A directory keeps the file's name; anything else is the file that it becomes. */
+/* Splits a destination: a directory keeps the file's name, anything else is the new file. */
 static bool split_destination(const char *destination, const char *source, char **dir, char **name)
 {
     const char *base = base_name(destination);
@@ -137,7 +137,7 @@ static bool start_target(const struct cp_options *options, const char *dir,
     if (options->sync)
         args[count++] = "--sync";
     args[count] = NULL;
-    /* Not by the file, which may be a pipe that is read already. */
+    /* Passed in the environment: the key file may be a pipe that has been read already. */
     if (options->key != NULL && setenv(CP_KEY_VARIABLE, options->key, 1) != 0) {
         tool_error("no memory");
         return false;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Whether an init string works: a message, which is an RPC without a response, an RPC, and RPCs
- * whose target moves the origin's memory.
- */
+/* Checks whether an init string works: by messages (RPCs without a response), RPCs, and RPCs
+ * whose target moves the origin's memory. */
 
 #include "hg_info/info_check.h"
 
@@ -21,10 +19,10 @@
 #include "common/tool_signal.h"
 
 #define CHECK_SIZE     ((hg_size_t) 1 << 20)
-#define CHECK_LIMIT_MS 20000 /* for each step; a device that connects slowly takes some seconds */
-#define CHECK_REPEATS  3     /* of each step: some things fail the second time only */
+#define CHECK_LIMIT_MS 20000 /* for each step; some devices connect slowly */
+#define CHECK_REPEATS  3     /* of each step: some errors occur at the second time only */
 
-enum check_what {
+enum check_steps {
     CHECK_MESSAGE,
     CHECK_RPC,
     CHECK_PULL,
@@ -34,19 +32,19 @@ enum check_what {
 MERCURY_GEN_PROC(check_in_t, ((uint32_t) (what))((hg_bulk_t) (bulk)))
 MERCURY_GEN_PROC(check_out_t, ((int32_t) (ret))((uint32_t) (is_right))((uint32_t) (messages)))
 
-/* One side: an endpoint, and the memory that its transfers move. */
+/* One side of the check: an endpoint, and the memory that its transfers move. */
 struct check_end {
     na_class_t *na_class;
     hg_class_t *hg_class;
     hg_context_t *context;
     hg_id_t id;
     hg_id_t message_id;
-    uint32_t messages; /* that have come */
-    uint32_t arrived;  /* at the peer, of ours, as its last answer said */
+    uint32_t messages; /* messages received */
+    uint32_t arrived;  /* our messages that the peer has received, by its last response */
     unsigned char *memory;
 };
 
-/* A request that the target works on. */
+/* A request that the target is handling. */
 struct check_request {
     hg_handle_t handle;
     check_in_t in;
@@ -54,7 +52,7 @@ struct check_request {
     unsigned char *memory;
 };
 
-/* A call of the origin's. */
+/* A call of the origin. */
 struct check_call {
     bool is_done;
     hg_return_t ret;
@@ -87,7 +85,7 @@ int info_check(const char *init)
     bool works;
 
     works = check_open(&end, init, true) && tool_endpoint_address(end.hg_class, self, sizeof(self));
-    tool_signal_install(); /* what hangs while it opens can be interrupted */
+    tool_signal_install(); /* a check that hangs while it opens can be interrupted */
     if (works) {
         works = check_peer(&end, self, "itself");
         works = tool_signal_received() == 0 && check_child(&end, init) && works;
@@ -114,7 +112,7 @@ int info_check_target(const char *init, int address_fd)
     return works ? TOOL_EXIT_OK : TOOL_EXIT_FAILED;
 }
 
-/* The child listens where this process does, at another port. */
+/* Checks against a child process, which listens on the same network at another port. */
 static bool check_child(struct check_end *end, const char *init)
 {
     char *child_init = tool_endpoint_beside_init(init, tool_endpoint_is_node_local(end->na_class));
@@ -173,7 +171,7 @@ static void check_close(struct check_end *end)
     free(end->memory);
 }
 
-/* All steps with one peer; those behind one that fails are tried, too. */
+/* Runs all steps with one peer; a failed step does not end the check. */
 static bool check_peer(struct check_end *end, const char *address, const char *who)
 {
     static const char *const names[] = {"message to", "RPC to", "pull from", "push to"};
@@ -189,7 +187,7 @@ static bool check_peer(struct check_end *end, const char *address, const char *w
         for (int i = 0; i < CHECK_REPEATS && (i == 0 || ret == HG_SUCCESS); i++)
             ret = check_step(end, peer, what);
         works = check_say(names[what], who, ret, since) && works;
-        /* They were sent before the RPCs, which say how many there were. */
+        /* The messages were sent before the RPCs, whose responses say how many arrived. */
         if (what == CHECK_RPC && ret == HG_SUCCESS && end->arrived < CHECK_REPEATS)
             works = check_lost(who, CHECK_REPEATS - end->arrived);
     }
@@ -197,10 +195,8 @@ static bool check_peer(struct check_end *end, const char *address, const char *w
     return works;
 }
 
-/*
- * Of two the target pulls the memory of this side, or pushes to it. It is memory with both rights:
- * devices move that where they move any.
- */
+/* Runs one step. In two of the steps the target pulls or pushes this side's memory, which has
+ * both rights: devices that move any memory move this. */
 static hg_return_t check_step(struct check_end *end, hg_addr_t peer, uint32_t what)
 {
     check_in_t in = {.what = what, .bulk = HG_BULK_NULL};
@@ -338,7 +334,7 @@ static hg_return_t check_moved(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* The end of a request. */
+/* Completes a request. */
 static void check_respond(struct check_request *request, hg_return_t ret)
 {
     check_out_t out = {
@@ -371,7 +367,7 @@ static bool check_is_right(const unsigned char *memory, uint32_t what)
     return true;
 }
 
-/* Returns whether it went well. */
+/* Prints the result of a step; true if it succeeded. */
 static bool check_say(const char *step, const char *who, hg_return_t ret, uint64_t since)
 {
     if (ret == HG_SUCCESS)
@@ -383,7 +379,8 @@ static bool check_say(const char *step, const char *who, hg_return_t ret, uint64
     return ret == HG_SUCCESS;
 }
 
-/* A message is sent when the transport has taken it, so this is known later. */
+/* Reports lost messages. A send completes when the transport has taken the message, so losses are
+ * known only later. */
 static bool check_lost(const char *who, uint32_t count)
 {
     printf("FAILED  message to %s: %u of %d that were sent did not arrive\n", who, count,

@@ -152,7 +152,7 @@ static struct json_object *json_strings(const char *const *strings, size_t count
     return array;
 }
 
-/* "1.0"; null when it is not known. */
+/* Adds a version as "1.0", or null if it is unknown. */
 static void json_add_version(struct json_object *object, const char *name, uint32_t version)
 {
     char text[32];

@@ -98,7 +98,7 @@ static bool option_apply(void *settings, int id, const char *value)
     case OPTION_CHECK:
         options->check = value;
         return true;
-    case OPTION_ADDRESS_FD: /* of the child that --check starts */
+    case OPTION_ADDRESS_FD: /* used by the child that --check starts */
         options->is_child =
             tool_parse_uint("--address-fd", value, 3, INT_MAX, &options->address_fd);
         return options->is_child;

@@ -7,11 +7,11 @@
 #include <stdbool.h>
 
 struct info_options {
-    const char *init; /* the init string that is asked about, or NULL */
+    const char *init; /* init string to show, or NULL */
     bool listen;      /* open it as a target would */
     bool json;
-    const char *check; /* the init string that is tried, or NULL */
-    bool is_child;     /* the other end of the check, which reports its address */
+    const char *check; /* init string to check, or NULL */
+    bool is_child;     /* the peer of the check, which reports its address */
     unsigned int address_fd;
 };
 

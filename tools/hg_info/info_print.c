@@ -145,7 +145,7 @@ static void print_skipped(const struct info_report *report)
     for (record = report->records; record != NULL; record = record->next) {
         if (record->loaded || record->code == NA_LOADER_FOUND)
             continue;
-        /* No file, only a name in the init string: said above. */
+        /* A mere name in the init string instead of a file: reported above. */
         if (record->code == NA_LOADER_MISSING && strchr(record->path, '/') == NULL)
             continue;
         if (first)
@@ -157,8 +157,8 @@ static void print_skipped(const struct info_report *report)
     }
 }
 
-/* As printf(), but control characters of what plugins and users say appear as \\xNN: a terminal
- * would obey them. Line feeds are those of the format. */
+/* Like printf(), but control characters in texts of plugins and users appear as \\xNN, because a
+ * terminal would obey them. Line feeds of the format are kept. */
 static void print(const char *format, ...)
 {
     size_t first, last;
@@ -180,7 +180,7 @@ static void print(const char *format, ...)
     free(text);
 }
 
-/* The second byte of a control character in UTF-8 follows a 0xc2. */
+/* In UTF-8 a C1 control character is 0xc2 and a second byte from 0x80 to 0x9f. */
 static void print_char(const char *text, size_t i, bool raw)
 {
     const unsigned char *c = (const unsigned char *) text + i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What hg_info found out, and its two forms. */
+/* The report of hg_info, and its two output formats. */
 
 #ifndef AMALGAM_INFO_REPORT_H
 #define AMALGAM_INFO_REPORT_H
@@ -13,7 +13,7 @@
 #define INFO_REASON_SIZE  1024
 #define INFO_ADDRESS_SIZE 2048
 
-/* Message sizes of an open endpoint; what a plugin declares are upper bounds of these. */
+/* Message sizes of an open endpoint; the sizes that a plugin declares are upper bounds of these. */
 struct info_endpoint {
     size_t max_unexpected_size;
     size_t max_expected_size;
@@ -23,16 +23,16 @@ struct info_endpoint {
 };
 
 struct info_report {
-    const char *init;                       /* NULL: only the plugins are of interest */
+    const char *init;                       /* NULL: show the plugins only */
     const struct na_plugin_record *records; /* of every file */
     char search_path[INFO_PATH_SIZE];
-    bool opened; /* with init: the rest is valid, else reason is */
+    bool opened; /* with init: true: the next two are valid; false: reason is */
     const struct na_selection *selection;
     struct info_endpoint endpoint;
     char reason[INFO_REASON_SIZE];
 };
 
-/* For people, and as one JSON object; false when stdout cannot be written. */
+/* Prints the report for people, or as one JSON object; false if writing to stdout failed. */
 bool info_print(const struct info_report *report);
 bool info_print_json(const struct info_report *report);
 

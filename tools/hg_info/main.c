@@ -38,11 +38,11 @@ int main(int argc, char *argv[])
         return info_check_target(options.check, (int) options.address_fd);
     if (options.check != NULL)
         return info_check(options.check);
-    /* The report says it all; what the library logs about it would say it twice. */
+    /* The report has all errors; the library's log would repeat them. */
     NA_Set_log_level("none");
     if (options.init != NULL && !info_open(&options, &report, &na_class))
         exit_code = TOOL_EXIT_FAILED;
-    /* With an init string, only what that has made the library look at is of interest. */
+    /* With an init string, only the records of plugins considered for it are of interest. */
     ret = NA_Plugin_get_records(options.init == NULL ? NA_LOADER_LOAD_ALL : 0, &records);
     if (ret == NA_SUCCESS)
         ret = NA_Plugin_get_search_path(report.search_path, &path_size);
@@ -57,7 +57,7 @@ int main(int argc, char *argv[])
     return exit_code;
 }
 
-/* A plugin whose code ends this process is named. */
+/* Installs handlers that name the plugin whose code crashes this process. */
 static void info_watch(void)
 {
     static const int numbers[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS};
@@ -69,7 +69,7 @@ static void info_watch(void)
     (void) atexit(info_on_exit);
 }
 
-/* The signal comes again when this returns, and then it ends the process. */
+/* Raises the signal again; with SA_RESETHAND that ends the process. */
 static void info_on_signal(int number)
 {
     info_on_exit();

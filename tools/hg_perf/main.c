@@ -25,7 +25,7 @@
 /* How long a target may take to open its endpoint. */
 #define TARGET_TIMEOUT_MS 60000U
 
-/* What a measurement and the limits that it takes turns with share. */
+/* State shared by a measurement and by the measurement of limits between its rounds. */
 struct comparison {
     const struct perf_options *options;
     struct tool_target *target;
@@ -133,7 +133,7 @@ static bool reported(bool written)
     return written;
 }
 
-/* A target that never sleeps would take a core from them. */
+/* Measures the limits. A busy target is paused meanwhile: it would take a core from them. */
 static bool measure_limits(void *data)
 {
     struct comparison *comparison = data;
@@ -151,7 +151,7 @@ static bool measure_limits(void *data)
     return measured;
 }
 
-/* Never on a command line, which everybody sees. */
+/* Reads the key from a file or the environment, because everybody sees the command line. */
 static bool read_key(struct perf_options *options, struct tool_key *key, int *exit_code)
 {
     *exit_code = TOOL_EXIT_FAILED;

@@ -13,7 +13,7 @@ enum perf_bind_role {
     PERF_BIND_TARGET
 };
 
-/* Binds the calling process to the core that --bind gives its role; does nothing without --bind. */
+/* Binds the calling process to the core that --bind gives to its role, if it is given. */
 bool perf_bind(const struct perf_options *options, enum perf_bind_role role);
 
 #endif /* AMALGAM_PERF_BIND_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many contexts driven by one thread, by the event API: progress what is ready, arm it, wait for
- * the descriptors of all. */
+/* Many contexts driven by one thread with the event API: make progress on ready contexts, arm
+ * them, wait for the descriptors of all. */
 
 #include "hg_perf/perf_events.h"
 
@@ -11,7 +11,7 @@
 
 #include "common/tool_endpoint.h"
 
-/* Descriptors that one call of epoll_wait() reports. */
+/* Maximum number of events of one epoll_wait(). */
 #define EVENTS_AT_ONCE 64
 
 static hg_return_t item_progress(struct perf_events *events, struct perf_events_item *item,
@@ -33,7 +33,7 @@ hg_return_t perf_events_add(struct perf_events *events, hg_context_t *context)
     int fd = HG_Event_get_wait_fd(context);
 
     if (fd < 0)
-        events->can_wait = false; /* this transport can only be polled */
+        events->can_wait = false; /* this transport has no descriptor, and can only be polled */
     else if (epoll_ctl(events->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
         return errno == ENOMEM || errno == ENOSPC ? HG_NOMEM : HG_INVALID_ARG;
     item->context = context;
@@ -56,7 +56,7 @@ hg_return_t perf_events_progress(struct perf_events *events, unsigned int timeou
         if (!events->items[i].armed)
             ret = item_progress(events, &events->items[i], may_wait);
     }
-    /* What was called back may be what the caller waits for: only who found nothing sleeps. */
+    /* A callback may be what the caller waits for, so only a round without callbacks may sleep. */
     if (ret != HG_SUCCESS || !may_wait || events->triggered > 0)
         return ret;
     count = epoll_wait(events->epoll_fd, ready, EVENTS_AT_ONCE,

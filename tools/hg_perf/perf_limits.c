@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The machine's own limits: a shared cache line, an eventfd, memcpy and cross-memory attach. Each
- * is measured between two processes that the scheduler puts on two cores, or --bind does. */
+ * is measured between two processes on two cores, which the scheduler or --bind chooses. */
 
 #include "hg_perf/perf_limits.h"
 
@@ -17,9 +17,9 @@
 #include "hg_perf/perf_limits_peer.h"
 #include "hg_perf/perf_memory.h"
 
-/* Turns between two looks at the clock: as many as take this long, which keeps two processes that
- * share a core from taking turns of milliseconds for minutes. Most of such batches that are kept.
- */
+/* Number of turns between two reads of the clock: as many as take BATCH_NS, so that two processes
+ * that share a core, whose turns take milliseconds, do not measure for minutes. BATCH_MAX batches
+ * are recorded at most. */
 #define BATCH_TURNS_MIN 8U
 #define BATCH_TURNS_MAX 512U
 #define BATCH_NS        100000U
@@ -29,10 +29,9 @@ typedef ssize_t (*limits_attach_t)(pid_t pid, const struct iovec *local, unsigne
                                    const struct iovec *remote, unsigned long remote_count,
                                    unsigned long flags);
 
-/* A size at which copies are measured. */
 struct limits_copy {
     uint64_t size;
-    double share; /* of a round's time, in parts */
+    double share; /* part of a round's time */
     void *local, *other;
 };
 
@@ -65,7 +64,7 @@ struct perf_limits_bench *perf_limits_open(const struct perf_options *options)
         return NULL;
     bench->options = options;
     bench->batches = malloc(BATCH_MAX * sizeof(*bench->batches));
-    /* Copies of a few bytes tell nothing. */
+    /* The bandwidth of tiny copies is meaningless. */
     bench->copies[0].size = perf_options_move_data(options) ? options->size : UINT64_C(1) << 20;
     bench->copies[0].share = 3;
     bench->copy_count = 1;
@@ -131,14 +130,16 @@ static bool bench_make_buffers(struct perf_limits_bench *bench)
         copy->other = perf_buffer_create(copy->size, 2);
         if (copy->local == NULL || copy->other == NULL)
             return false;
-        /* Processes that are started later do not share its pages, which would be copied. */
+        /* Child processes started later do not share these pages, which would make them
+         * copy-on-write. */
         (void) madvise(copy->local, copy->size, MADV_DONTFORK);
         (void) madvise(copy->other, copy->size, MADV_DONTFORK);
     }
     return true;
 }
 
-/* The parts that a round's time is divided into: one for each kind of turns, and the copies'. */
+/* Number of parts that a round's time is divided into: one for each kind of turns, and the shares
+ * of the copies. */
 static double bench_parts(const struct perf_limits_bench *bench)
 {
     double parts = 3;
@@ -148,7 +149,7 @@ static double bench_parts(const struct perf_limits_bench *bench)
     return parts;
 }
 
-/* The median over batches of turns, so that a few that the scheduler interrupts do not count. */
+/* Returns the median over batches, which hides batches that the scheduler interrupted. */
 static bool measure_turns(struct perf_limits_bench *bench, enum perf_limits_task task,
                           double seconds, double *median_us, double *min_us)
 {
@@ -158,7 +159,7 @@ static bool measure_turns(struct perf_limits_bench *bench, enum perf_limits_task
 
     if (!perf_limits_peer_begin(&bench->peer, task))
         return false;
-    perf_limits_peer_turns(&bench->peer, task, 1); /* the other process wakes up */
+    perf_limits_peer_turns(&bench->peer, task, 1); /* wakes the other process */
     turns = choose_turns(bench, task);
     start = tool_clock_ns();
     end = start + tool_clock_from_seconds(seconds);
@@ -197,7 +198,7 @@ static int compare_doubles(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* One size: the copy within a process, and both ways of the kernel between two. */
+/* Measures copies of one size: within a process, and by both system calls between two processes. */
 static bool measure_copy(struct perf_limits_bench *bench, size_t index, double seconds,
                          struct perf_limits_copy *copy)
 {
@@ -222,7 +223,7 @@ static double measure_memcpy(const struct limits_copy *copy, double seconds)
     start = now = tool_clock_ns();
     do {
         memcpy(copy->local, copy->other, copy->size);
-        __asm__ volatile("" : : "r"(copy->local) : "memory"); /* wanted, though never read */
+        __asm__ volatile("" : : "r"(copy->local) : "memory"); /* keeps the unread copy */
         copies++;
         now = tool_clock_ns();
     } while (now - start < tool_clock_from_seconds(seconds) && tool_signal_received() == 0);
@@ -234,7 +235,7 @@ static double measure_attach(limits_attach_t attach, pid_t pid, const struct lim
 {
     struct iovec local_part = {copy->local, copy->size}, remote_part = {remote, copy->size};
     uint64_t start = 0, now = 0, bytes = 0;
-    ssize_t got = attach(pid, &local_part, 1, &remote_part, 1, 0); /* warms up, or is refused */
+    ssize_t got = attach(pid, &local_part, 1, &remote_part, 1, 0); /* warms up, or fails */
 
     if (got <= 0)
         return NAN;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What this machine can do between two processes, without any of the SDK: the yardstick that the
- * other measurements are held against. It is measured in rounds, so that they can take turns with
- * rounds of what is compared: what the machine gives varies by a third from second to second. */
+/* The limits of this machine between two processes, without the SDK: the yardstick for the other
+ * measurements. They are measured in rounds that alternate with rounds of the compared
+ * measurement, because the machine's speed varies by a third from second to second. */
 
 #ifndef AMALGAM_PERF_LIMITS_H
 #define AMALGAM_PERF_LIMITS_H
@@ -13,11 +13,11 @@
 #include "hg_perf/perf_options.h"
 #include "hg_perf/perf_series.h"
 
-/* Copies are measured at the size that was asked for, and `limits` adds 1, 2, 4, 8 and 16 MiB. */
+/* Copies are measured at the requested size; `hg_perf limits` adds 1, 2, 4, 8 and 16 MiB. */
 #define PERF_LIMITS_SIZES 6
 
-/* Bandwidths of copying one warmed buffer of size bytes into another, in 10^6 bytes/s; NAN where
- * the machine refuses the call. */
+/* Bandwidths of copying one warmed buffer of size bytes into another, in 10^6 bytes/s; NAN if the
+ * kernel refuses the call. */
 struct perf_limits_copy {
     uint64_t size;
     struct perf_series memcpy_MBps;
@@ -26,23 +26,23 @@ struct perf_limits_copy {
 };
 
 struct perf_limits {
-    struct perf_series cacheline_rtt_us;    /* a line written there, another written back */
-    struct perf_series cacheline_bounce_us; /* one line that both write in turns, which no message
-                                               can be */
-    struct perf_series eventfd_rtt_us;      /* two processes that wake each other */
-    double cacheline_rtt_min_us;            /* the quickest batch of turns */
-    struct perf_limits_copy copies[PERF_LIMITS_SIZES]; /* the first at the size asked for */
+    struct perf_series cacheline_rtt_us; /* one line written by each side */
+    struct perf_series
+        cacheline_bounce_us; /* one line written by both in turns: faster than any message */
+    struct perf_series eventfd_rtt_us;                 /* two processes that wake each other */
+    double cacheline_rtt_min_us;                       /* the fastest batch */
+    struct perf_limits_copy copies[PERF_LIMITS_SIZES]; /* the first one has the requested size */
     size_t copy_count;
 };
 
 struct perf_limits_bench;
 
-/* Starts the second process, which sleeps between rounds, and makes the buffers. NULL: said on
- * stderr. */
+/* Starts the second process, which sleeps between rounds, and allocates the buffers. NULL after
+ * an error on stderr. */
 struct perf_limits_bench *perf_limits_open(const struct perf_options *options);
 
-/* Measures everything once, in about this many seconds in all, and adds it to the series of limits.
- * False: said on stderr, or a signal came. */
+/* Measures everything once, in about this many seconds in total, and adds the values to the
+ * series of limits. False after an error on stderr, or a signal. */
 bool perf_limits_round(struct perf_limits_bench *bench, double seconds, struct perf_limits *limits);
 
 /* Ends the second process; NULL is allowed. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The second process of the limits, and the turns that both take. */
+/* The second process of the limits, and the turns of both processes. */
 
 #include "hg_perf/perf_limits_peer.h"
 
@@ -21,21 +21,21 @@
 #include "hg_perf/perf_limits.h"
 #include "hg_perf/perf_memory.h"
 
-/* How long the process may take to make its buffers, and to end a task. */
+/* Seconds that the process may take to allocate its buffers, and to end a task. */
 #define START_SECONDS 60
 #define END_SECONDS   10
 
-/* What the two processes share. Each part has a line of its own, and the neighbour that the
- * prefetcher may fetch with it. */
+/* Memory shared by the two processes. Each flag has its own cache line, and the adjacent one that
+ * the prefetcher may fetch with it. */
 struct limits_shared {
     _Alignas(128) atomic_uint turn;
     _Alignas(128) atomic_uint answer;
     _Alignas(128) atomic_bool stop;
-    _Alignas(128) atomic_bool running; /* a task, or the start */
+    _Alignas(128) atomic_bool running; /* a task or the start is in progress */
     enum perf_limits_task task;
     void *buffers[PERF_LIMITS_SIZES]; /* addresses in the second process */
-    int wake_fd;                      /* the task begins */
-    int eventfds[2];                  /* of the task that measures them */
+    int wake_fd;                      /* eventfd that starts a task */
+    int eventfds[2];                  /* for PERF_LIMITS_EVENTFD */
     char padding[128];
 };
 
@@ -158,7 +158,7 @@ static bool shared_create(struct perf_limits_peer *peer)
     return false;
 }
 
-/* Until the process sleeps. */
+/* Waits until the process sleeps. */
 static bool peer_wait_idle(struct perf_limits_peer *peer, unsigned int seconds)
 {
     uint64_t end = tool_clock_ns() + seconds * TOOL_NS_PER_S;
@@ -195,7 +195,7 @@ static _Noreturn void peer_main(struct limits_shared *shared, const uint64_t siz
     for (;;) {
         atomic_store(&shared->running, false);
         while (read(shared->wake_fd, &value, sizeof(value)) != sizeof(value))
-            ; /* a signal that is for the first process */
+            ; /* a signal for the first process arrived here, too */
         if (shared->task == PERF_LIMITS_CACHELINE)
             peer_cacheline(shared);
         else if (shared->task == PERF_LIMITS_BOUNCE)
@@ -260,7 +260,7 @@ static void peer_eventfd(struct limits_shared *shared)
         if (read(shared->eventfds[0], &value, sizeof(value)) != sizeof(value))
             continue;
         if (atomic_load(&shared->stop))
-            return; /* without an answer, which nobody waits for */
+            return; /* nobody waits for an answer */
         value = 1;
         (void) !write(shared->eventfds[1], &value, sizeof(value));
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loops in which programs make progress and run callbacks: each as its program would write it,
- * so that what one of them costs more than another is seen. */
+/* The loops in which programs make progress and run callbacks. Each is written as in a program,
+ * so that their costs can be compared. */
 
 #include "hg_perf/perf_loop.h"
 
@@ -92,7 +92,7 @@ static hg_return_t event_round(hg_context_t *context, unsigned int timeout_ms)
     return ret;
 }
 
-/* Until one operation has completed. A thread without operations serves RPCs of others. */
+/* Waits until one operation has completed. A thread without operations serves others' requests. */
 static hg_return_t request_round(struct perf_loop *loop, unsigned int timeout_ms)
 {
     hg_request_reset(loop->request);

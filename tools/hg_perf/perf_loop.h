@@ -18,13 +18,13 @@ struct perf_loop {
     hg_request_t *request; /* PERF_LOOP_REQUEST: the next operation to complete */
 };
 
-/* Prepares a loop; false without memory. It is closed in either case. */
+/* Prepares a loop; false if out of memory. The caller closes it in either case. */
 bool perf_loop_open(struct perf_loop *loop, enum perf_loop_kind kind, hg_context_t *context);
 
-/* One round; sleeps at most timeout_ms when there is nothing to do. */
+/* One round; sleeps at most timeout_ms if there is nothing to do. */
 hg_return_t perf_loop_round(struct perf_loop *loop, unsigned int timeout_ms);
 
-/* Called when an operation has completed: it may be what a round waits for. */
+/* Called when an operation has completed, because a round may wait for it. */
 void perf_loop_completed(struct perf_loop *loop);
 
 void perf_loop_close(struct perf_loop *loop);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffers that are measured with, and what processes occupy according to /proc. */
+/* Buffers for measurements, and the memory use of processes according to /proc. */
 
 #include "hg_perf/perf_memory.h"
 
@@ -14,7 +14,7 @@
 
 #include "common/tool_message.h"
 
-/* A shared segment that some process maps. */
+/* A shared segment that a process maps. */
 struct segment {
     unsigned int device_major, device_minor;
     uint64_t inode;
@@ -97,7 +97,7 @@ static uint64_t pattern_word(uint64_t seed, uint64_t index)
     return (index + seed) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* Anonymous memory that the process alone uses, from its rolled-up maps. */
+/* Private anonymous memory of a process, from its smaps_rollup. */
 static uint64_t process_private(pid_t pid)
 {
     char path[64], line[256];
@@ -136,7 +136,7 @@ static bool segments_add_process(struct segment_list *list, pid_t pid)
     return added;
 }
 
-/* A line of /proc/PID/maps: range, permissions, offset, device, inode, path. */
+/* Parses a line of /proc/PID/maps: range, permissions, offset, device, inode, path. */
 static bool segments_add(struct segment_list *list, pid_t pid, const char *line)
 {
     struct segment segment = {0, 0, 0, 0};
@@ -171,7 +171,7 @@ static bool segments_add(struct segment_list *list, pid_t pid, const char *line)
     return true;
 }
 
-/* Memory that a segment occupies: its blocks, which counts pages that no process has touched. */
+/* Memory use of a segment: its blocks, which include pages that no process has touched. */
 static uint64_t segment_bytes(pid_t pid, const char *range, const char *path,
                               const struct segment *segment)
 {
@@ -185,7 +185,7 @@ static uint64_t segment_bytes(pid_t pid, const char *range, const char *path,
     (void) snprintf(link, sizeof(link), "/proc/%d/map_files/%s", (int) pid, range);
     if (stat(link, &status) == 0 && status.st_ino == segment->inode)
         return (uint64_t) status.st_blocks * 512;
-    /* Removed, and not ours to look into: what is mapped is the upper bound. */
+    /* Removed, and not accessible: the mapped size is an upper bound. */
     if (sscanf(range, "%" SCNx64 "-%" SCNx64, &start, &end) == 2)
         return end - start;
     return 0;

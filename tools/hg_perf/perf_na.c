@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What both sides of `hg_perf na` share. */
+/* Code shared by both sides of `hg_perf na`. */
 
 #include "hg_perf/perf_na.h"
 
@@ -60,7 +60,7 @@ na_return_t perf_na_progress(na_class_t *na_class, na_context_t *context, unsign
     unsigned int count = 0;
     na_return_t ret = NA_Trigger(context, TRIGGER_MAX, &count);
 
-    /* What was called back may be what the caller waits for: only who found nothing sleeps. */
+    /* A callback may be what the caller waits for, so only a round without callbacks may sleep. */
     if (ret == NA_SUCCESS && count > 0)
         return NA_SUCCESS;
     ret = NA_Progress(na_class, context, timeout_ms);

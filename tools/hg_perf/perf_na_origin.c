@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The origin of `hg_perf na`: keeps messages, puts or gets in flight. One thread drives all its
+/* The origin of `hg_perf na`: keeps messages, puts or gets in flight. One thread drives all
  * endpoints in turns. */
 
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #define BUSY_ROUNDS   1024U
 #define DRAIN_SECONDS 15
 
-/* How long operations that were cancelled may take. */
+/* Seconds that cancelled operations may take to complete. */
 #define CANCEL_SECONDS 2
 
 struct na_origin;
@@ -29,7 +29,7 @@ struct origin_slot {
     struct origin_client *client;
     uint64_t start_ns;
     unsigned int pending; /* callbacks still to come */
-    na_return_t ret;      /* first error of them */
+    na_return_t ret;      /* first error of the callbacks */
     na_tag_t tag;
     struct perf_na_buffer send, recv;
     na_op_id_t *send_op, *recv_op; /* put and get use send_op */
@@ -217,7 +217,7 @@ static void slot_close(struct origin_slot *slot)
     perf_na_buffer_destroy(na_class, &slot->recv);
 }
 
-/* Asks the target for a buffer, and makes the local one. */
+/* Requests a buffer of the target, and allocates the local one. */
 static na_return_t slot_open_region(struct origin_slot *slot)
 {
     struct origin_client *client = slot->client;
@@ -255,7 +255,7 @@ static na_return_t slot_open_region(struct origin_slot *slot)
                                      slot->answer_size - slot->recv.header_size);
 }
 
-/* Runs every slot again and again until the time is over; with no time, once. */
+/* Starts every slot again and again until the time is over; with zero seconds, once. */
 static void origin_run(struct na_origin *origin, double warm_up, double seconds)
 {
     perf_window_open(origin->window, warm_up, seconds);
@@ -270,7 +270,7 @@ static void origin_run(struct na_origin *origin, double warm_up, double seconds)
     }
 }
 
-/* Operations have to be complete before they are destroyed. */
+/* Operations must be complete before they are destroyed. */
 static void origin_cancel(struct na_origin *origin)
 {
     uint64_t end = tool_clock_ns() + CANCEL_SECONDS * TOOL_NS_PER_S;
@@ -307,7 +307,7 @@ static void origin_loop(struct na_origin *origin)
     while (origin->outstanding > 0 && ret == NA_SUCCESS) {
         ret = origin_progress(origin);
         if (origin->completions != seen) {
-            seen = origin->completions; /* its callback has looked at the clock */
+            seen = origin->completions; /* its callback has read the clock */
             rounds = 0;
         } else if ((!origin->options->busy || ++rounds % BUSY_ROUNDS == 0) &&
                    tool_clock_ns() >= end) {
@@ -354,7 +354,7 @@ static void slot_start(struct origin_slot *slot, uint64_t now)
         origin_error(origin, "cannot start an operation", ret);
 }
 
-/* The receive is posted first: an expected message that comes before it is dropped. */
+/* The receive is posted first, because an expected message without a posted receive is dropped. */
 static na_return_t slot_start_message(struct origin_slot *slot, uint64_t request,
                                       size_t payload_size)
 {
@@ -376,7 +376,7 @@ static na_return_t slot_start_message(struct origin_slot *slot, uint64_t request
                                  slot->send_op);
     if (ret == NA_SUCCESS)
         return NA_SUCCESS;
-    slot->pending = 1; /* the receive's, which now ends as cancelled */
+    slot->pending = 1; /* the receive, which completes as cancelled */
     slot->ret = ret;
     (void) NA_Cancel(client->na_class, client->context, slot->recv_op);
     return NA_SUCCESS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The target of `hg_perf na`: posts receives, answers every message, offers buffers for put and
+/* The target of `hg_perf na`: posts receives, answers messages, provides buffers for put and
  * get. */
 
 #include <inttypes.h>
@@ -14,14 +14,14 @@
 #include "hg_perf/perf_na.h"
 #include "hg_perf/perf_target.h"
 
-/* Messages that may be on their way in or being answered, and buffers that are offered. */
+/* Maximum number of messages received or answered at a time, and of provided buffers. */
 #define SLOT_COUNT 64U
 #define REGION_MAX 4096U
 #define SLEEP_MS   200U
 
 struct na_target;
 
-/* Receives a message, answers it, receives the next. */
+/* Receives a message, answers it, and receives the next one. */
 struct target_slot {
     struct na_target *target;
     struct perf_na_buffer recv, send;
@@ -30,7 +30,7 @@ struct target_slot {
     bool receiving;
 };
 
-/* A buffer for put and get, kept until the target ends. */
+/* A buffer for put and get, allocated until the target ends. */
 struct target_region {
     struct target_region *next;
     void *memory;
@@ -46,7 +46,7 @@ struct na_target {
     unsigned int slot_count;
     struct target_region *regions;
     unsigned int region_count;
-    na_return_t ret; /* what ends the loop */
+    na_return_t ret; /* an error ends the loop */
 };
 
 static bool target_open(struct na_target *target);
@@ -111,10 +111,9 @@ static bool target_open(struct na_target *target)
     return target->ret == NA_SUCCESS;
 }
 
-/*
- * Twice what is in flight, where that is known: a message comes while the last answer is still
- * being sent. More would only spread what one round trip touches over more of the cache.
- */
+/* Number of slots: twice the messages in flight, where that is known, because a message may
+ * arrive while the last answer is still being sent. More slots would only spread a round trip
+ * over more of the cache. */
 static unsigned int slots_needed(const struct perf_options *options)
 {
     const uint64_t needed = UINT64_C(2) * options->in_flight * options->clients;
@@ -152,12 +151,12 @@ static void target_close(struct na_target *target)
     free(target);
 }
 
-/* Operations have to be complete before they are destroyed. */
+/* Operations must be complete before they are destroyed. */
 static void target_cancel_receives(struct na_target *target)
 {
     bool waiting = true;
 
-    target->ret = NA_CANCELED; /* nothing is posted again */
+    target->ret = NA_CANCELED; /* no receive is posted again */
     for (unsigned int i = 0; i < target->slot_count; i++) {
         if (target->slots[i].receiving)
             (void) NA_Cancel(target->na_class, target->context, target->slots[i].recv_op);
@@ -211,7 +210,7 @@ static void slot_received(const struct na_cb_info *info)
 
     slot->receiving = false;
     if (ret != NA_SUCCESS) {
-        slot_receive(slot); /* unless the target is closing */
+        slot_receive(slot); /* does nothing if the target is closing */
         return;
     }
     slot->source = info->info.recv_unexpected.source;
@@ -232,7 +231,7 @@ static void slot_received(const struct na_cb_info *info)
     slot_receive(slot);
 }
 
-/* Returns the payload's size of the answer, 0 for none. */
+/* Writes the answer and returns its payload size; 0: no answer. */
 static size_t slot_prepare_answer(struct target_slot *slot, size_t payload_size)
 {
     const unsigned char *payload = perf_na_payload(&slot->recv);
@@ -293,7 +292,7 @@ static void slot_answered(const struct na_cb_info *info)
 {
     struct target_slot *slot = info->arg;
 
-    /* A peer that went away is its own business. */
+    /* An error of the send is ignored: the peer has gone. */
     NA_Addr_free(slot->target->na_class, slot->source);
     slot->source = NULL;
     slot_receive(slot);

@@ -172,7 +172,7 @@ static const char *const loop_names[PERF_LOOP_COUNT] = {
 #define MODE(mode)   (1U << (mode))
 #define MODES_TARGET (MODE(PERF_RPC) | MODE(PERF_BULK) | MODE(PERF_NA) | MODE(PERF_IDLE))
 
-/* Options that only some modes know. */
+/* Options of some modes only. */
 static const struct {
     int id;
     unsigned int modes;
@@ -193,7 +193,7 @@ static const struct {
     {OPTION_OUTPUT, MODE(PERF_SWEEP)},
 };
 
-/* The shortest round that a measurement is made of. */
+/* Minimum length of a round of a measurement. */
 #define ROUND_SECONDS_MIN 0.02
 
 static void options_default(struct perf_options *options);
@@ -359,7 +359,7 @@ static bool option_apply_plain(struct perf_options *options, int id, const char 
     case OPTION_JSON:
         options->json = true;
         return true;
-    default: /* OPTION_ADDRESS_FD: between hg_perf and its own target */
+    default: /* used between hg_perf and its own target */
         if (!tool_parse_uint("--address-fd", value, 0, 1U << 20, &fd))
             return false;
         options->address_fd = (int) fd;
@@ -433,7 +433,7 @@ static bool options_fit_mode(const struct perf_options *options)
     return true;
 }
 
-/* Fills in the defaults that depend on the mode, and refuses what does not go together. */
+/* Fills in the defaults that depend on the mode, and refuses options that contradict each other. */
 static bool options_check(struct perf_options *options)
 {
     enum perf_mode kind = options->mode == PERF_SWEEP ? options->sweep_mode : options->mode;
@@ -471,7 +471,7 @@ static bool options_check(struct perf_options *options)
     return true;
 }
 
-/* What is compared is measured in rounds, the parts of each one after the other; else there is one
+/* Compared measurements are split into rounds, which alternate; other measurements have one
  * round. */
 static void options_fill_times(struct perf_options *options)
 {

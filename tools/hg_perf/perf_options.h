@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a run of hg_perf is asked to do. */
+/* Options of a run of hg_perf. */
 
 #ifndef AMALGAM_PERF_OPTIONS_H
 #define AMALGAM_PERF_OPTIONS_H
@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Most values of --sizes and --depths. */
+/* Maximum number of values of --sizes and of --depths. */
 #define PERF_SWEEP_MAX 32
 
-/* Limits of the options; the target holds a request against them, too. */
+/* Limits of the options; the target checks requests against them, too. */
 #define PERF_SIZE_MAX      (UINT64_C(1) << 30)
 #define PERF_RPC_SIZE_MAX  (UINT64_C(64) << 20)
 #define PERF_RPC_SIZE_MIN  8U
@@ -20,7 +20,7 @@
 #define PERF_CLIENTS_MAX   4096U
 #define PERF_THREADS_MAX   64U
 
-/* Most rounds that a measurement is made of. */
+/* Maximum number of rounds of a measurement. */
 #define PERF_ROUNDS_MAX 9U
 
 enum perf_mode {
@@ -51,26 +51,26 @@ enum perf_loop_kind {
 
 struct perf_options {
     enum perf_mode mode;
-    enum perf_mode sweep_mode; /* what the points of a sweep measure: rpc or bulk */
+    enum perf_mode sweep_mode; /* mode of the points of a sweep: rpc or bulk */
     enum perf_na_op na_op;
     enum perf_loop_kind loop;
     const char *init;        /* init string as it was given */
     const char *origin_init; /* init string of the origins */
     const char *target;      /* address of a target that runs already, or NULL */
-    const char *output;      /* sweep: beginning of the names of the files it writes */
+    const char *output;      /* sweep: prefix of the output files */
     uint64_t size;           /* payload bytes; 0: the mode's default */
-    unsigned int every_us;   /* between the starts of two operations; 0: at once */
-    unsigned int in_flight;  /* operations that one thread keeps outstanding */
-    unsigned int transfers;  /* bulk: of each RPC */
+    unsigned int every_us;   /* interval between operation starts; 0: none */
+    unsigned int in_flight;  /* operations that each thread keeps in flight */
+    unsigned int transfers;  /* bulk: number of transfers per RPC */
     unsigned int threads;    /* origin threads of one client, and target threads */
     unsigned int clients;    /* origin endpoints */
     unsigned int processes;  /* origin processes; 0: chosen from clients */
     double seconds;          /* measured time of all rounds */
-    unsigned int rounds;     /* they take turns with rounds of what they are compared with */
-    uint32_t given;          /* a bit for each option of the command line */
-    const char *key_file;    /* NULL: the key is not from a file */
+    unsigned int rounds;     /* they alternate with rounds of the limits */
+    uint32_t given;          /* one bit for each option that was given */
+    const char *key_file;    /* NULL: no file */
     const char *key;         /* NULL: none */
-    bool encrypt;            /* with the key */
+    bool encrypt;            /* encrypt with the key */
     bool busy;               /* neither side ever sleeps */
     bool push;               /* bulk: the target writes instead of reading */
     bool json;
@@ -88,7 +88,7 @@ struct perf_options {
  * and help or an error has been printed. */
 bool perf_options_parse(int argc, char *argv[], struct perf_options *options, int *exit_code);
 
-/* True when what is measured is a copy between buffers, and not messages. */
+/* True if the measurement copies data between buffers rather than sends messages. */
 bool perf_options_move_data(const struct perf_options *options);
 
 /* The name of a mode as written on the command line. */

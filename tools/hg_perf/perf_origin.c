@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The origin of the rpc, bulk and idle measurements: keeps a number of RPCs in flight, each
- * forwarded again by the callback of the one before, with all memory taken beforehand. */
+/* The origin of the rpc, bulk and idle measurements: keeps a number of RPCs in flight. The
+ * callback of an RPC forwards the next one; all memory is allocated beforehand. */
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -20,12 +20,12 @@
 #include "hg_perf/perf_run.h"
 #include "hg_perf/perf_window.h"
 
-/* How long a thread sleeps at most, and after how many rounds without an event a busy one looks at
- * the clock. */
+/* Longest sleep of a thread, and the number of rounds without an event after which a busy thread
+ * reads the clock. */
 #define SLEEP_MS    100U
 #define BUSY_ROUNDS 1024U
 
-/* How long RPCs that are in flight at the end may take, before and after they are cancelled. */
+/* Seconds that RPCs in flight at the end may take, before and after they are cancelled. */
 #define DRAIN_SECONDS  15
 #define CANCEL_SECONDS 2
 
@@ -38,7 +38,7 @@ struct origin_slot {
     uint64_t start_ns;
     bool active;
     hg_bulk_t bulk; /* bulk: descriptor of memory */
-    void *memory;   /* bulk: what is transferred; rpc: what follows the first 8 bytes */
+    void *memory;   /* bulk: memory of the transfer; rpc: the payload after the first 8 bytes */
     perf_bulk_in_t bulk_in;
     struct perf_payload payload;
 };
@@ -56,16 +56,15 @@ struct origin_client {
     struct perf_rpc_ids ids;
 };
 
-/* A thread that drives some lanes. */
 struct origin_worker {
     const struct perf_options *options;
     struct origin_lane *lanes;
     unsigned int lane_count;
     unsigned int outstanding; /* RPCs in flight */
-    uint64_t completions;     /* in all */
-    void *scratch;            /* where outputs are decoded to */
+    uint64_t completions;     /* total */
+    void *scratch;            /* destination of decoded outputs */
     struct perf_window *window;
-    struct perf_loop loop; /* of the one lane */
+    struct perf_loop loop; /* of the only lane */
     uint64_t errors;
     char message[256];
     pthread_t thread;
@@ -75,7 +74,7 @@ struct origin {
     const struct perf_options *options;
     struct origin_client *clients;
     unsigned int client_count;
-    struct origin_lane *lanes; /* threads for each client */
+    struct origin_lane *lanes; /* one for each thread of each client */
     unsigned int lane_count;
     struct origin_worker *workers;
     unsigned int worker_count;
@@ -122,8 +121,7 @@ static void *origin_open(const struct perf_options *options, const char *address
         if (ret != HG_SUCCESS)
             goto error;
     }
-    /* One round of every RPC: connections, pools and pages are there when the measurement
-     * begins. */
+    /* Run every RPC once: connections, pools and pages exist when the measurement begins. */
     for (unsigned int i = 0; i < origin->worker_count; i++) {
         worker_run(&origin->workers[i], 0, 0);
         if (origin->workers[i].errors > 0) {
@@ -203,7 +201,7 @@ static void origin_close(void *data)
     free(origin);
 }
 
-/* Several clients share one thread; one client has a context for each of its threads. */
+/* Several clients share one thread; a single client has a context for each of its threads. */
 static bool origin_allocate(struct origin *origin, unsigned int client_count)
 {
     const struct perf_options *options = origin->options;
@@ -316,7 +314,7 @@ static void *worker_measure(void *arg)
     return NULL;
 }
 
-/* Runs every slot again and again until the time is over; with no time, once. */
+/* Starts every slot again and again until the time is over; with zero seconds, once. */
 static void worker_run(struct origin_worker *worker, double warm_up, double seconds)
 {
     perf_window_open(worker->window, warm_up, seconds);
@@ -332,7 +330,7 @@ static void worker_run(struct origin_worker *worker, double warm_up, double seco
     }
 }
 
-/* Until nothing is in flight, or until end_ns. */
+/* Runs until nothing is in flight, or until end_ns. */
 static void worker_loop(struct origin_worker *worker, uint64_t end_ns)
 {
     const unsigned int timeout_ms = worker->options->busy ? 0 : SLEEP_MS;
@@ -352,7 +350,7 @@ static void worker_loop(struct origin_worker *worker, uint64_t end_ns)
         ret = one ? perf_loop_round(&worker->loop, timeout_ms)
                   : perf_events_progress(&events, timeout_ms);
         if (worker->completions != seen) {
-            seen = worker->completions; /* its callback has looked at the clock */
+            seen = worker->completions; /* its callback has read the clock */
             rounds = 0;
         } else if ((!worker->options->busy || ++rounds % BUSY_ROUNDS == 0) &&
                    tool_clock_ns() >= end_ns) {
@@ -442,7 +440,7 @@ static hg_return_t slot_bulk_done(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* Records an RPC and starts the slot's next one. What the callback takes counts for the next. */
+/* Records an RPC and starts the slot's next one, to which the time of the callback counts. */
 static void slot_done(struct origin_slot *slot, uint64_t now, hg_return_t ret)
 {
     struct origin_worker *worker = slot->worker;
@@ -463,7 +461,7 @@ static void slot_done(struct origin_slot *slot, uint64_t now, hg_return_t ret)
         slot_start(slot, worker->options->every_us == 0 ? now : slot_wait(slot));
 }
 
-/* Until the next operation is to start. Asleep the origin would wake late. */
+/* Busy-waits until the next operation is due. A sleeping origin would wake up late. */
 static uint64_t slot_wait(const struct origin_slot *slot)
 {
     const uint64_t next = slot->start_ns + slot->worker->options->every_us * UINT64_C(1000);

@@ -8,9 +8,9 @@
 
 #include "common/tool_options.h"
 
-/* What a run has in the machine's own measure. */
+/* The ratio of a result to a limit of the machine. */
 struct comparison {
-    const char *name; /* NULL: there is nothing to compare with */
+    const char *name; /* NULL: no comparison */
     const char *text;
     struct perf_series ratios;
 };
@@ -198,7 +198,7 @@ static void report_add_copy(struct json_object *object, struct json_object *spre
     report_add_series(object, spread, "process_vm_writev_MBps", &copy->process_vm_writev_MBps);
 }
 
-/* The median, and beside the results the least and the most. */
+/* Adds the median to the object, and minimum and maximum to the spread. */
 static void report_add_series(struct json_object *object, struct json_object *spread,
                               const char *name, const struct perf_series *series)
 {
@@ -216,7 +216,7 @@ static void report_add_spread(struct json_object *spread, const char *name,
     (void) json_object_object_add(spread, name, range);
 }
 
-/* Returns how many comparisons there are. What another machine takes part in has other limits. */
+/* Returns the number of comparisons. There are none with another machine, whose limits differ. */
 static size_t report_compare(const struct perf_options *options, const struct perf_result *result,
                              const struct perf_limits *limits, struct comparison comparisons[2])
 {
@@ -322,7 +322,7 @@ static void print_copy(const struct perf_limits_copy *copy)
     printf("\n");
 }
 
-/* The median; of several rounds the least and the most, too. */
+/* Prints the median, and with several rounds minimum and maximum. */
 static void print_series(const char *name, const struct perf_series *series, int decimals,
                          const char *unit)
 {

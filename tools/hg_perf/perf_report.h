@@ -10,15 +10,15 @@
 #include "hg_perf/perf_limits.h"
 #include "hg_perf/perf_run.h"
 
-/* The result of one run as an object; limits may be NULL. The caller owns it. */
+/* Returns the result of one run as an object; limits may be NULL. The caller owns it. */
 struct json_object *perf_report_run_json(const struct perf_options *options,
                                          const struct perf_result *result,
                                          const struct perf_limits *limits);
 
-/* The limits as an object. The caller owns it. */
+/* Returns the limits as an object. The caller owns it. */
 struct json_object *perf_report_limits_json(const struct perf_limits *limits);
 
-/* Prints as --json says. */
+/* Prints a table, or JSON with --json. */
 bool perf_report_run(const struct perf_options *options, const struct perf_result *result,
                      const struct perf_limits *limits);
 bool perf_report_limits(const struct perf_options *options, const struct perf_limits *limits);

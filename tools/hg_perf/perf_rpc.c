@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What origin and target of hg_perf share. */
+/* Code shared by origin and target of hg_perf. */
 
 #include "hg_perf/perf_rpc.h"
 
@@ -27,11 +27,11 @@ hg_return_t perf_proc_payload(hg_proc_t proc, void *data)
         hg_proc_get_op(proc) == HG_FREE)
         return ret;
     if (payload->size - sizeof(payload->size) > payload->capacity)
-        return HG_OVERFLOW; /* as decoded: it came from the wire */
+        return HG_OVERFLOW; /* decoded from the wire, so it is checked */
     return hg_proc_bytes(proc, payload->data, payload->size - sizeof(payload->size));
 }
 
-/* With one context one thread uses the class: said so, and nothing needs a lock. */
+/* With one context one thread uses the class: declaring that avoids locks. */
 hg_class_t *perf_class_create(const struct perf_options *options, bool listen)
 {
     const char *init = listen ? options->init : options->origin_init;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One measurement: starts the origin processes, leads them through the phases, adds up. */
+/* One measurement: starts the origin processes, drives their phases, and sums up the results. */
 
 #include "hg_perf/perf_run.h"
 
@@ -19,16 +19,16 @@
 #include "common/tool_signal.h"
 #include "hg_perf/perf_bind.h"
 
-/* Processes that are started when --processes does not say how many. */
+/* Maximum number of processes if --processes does not give a number. */
 #define PROCESSES_DEFAULT 16U
 
-/* How long processes may take to end. */
+/* Seconds that processes may take to end. */
 #define ABORT_SECONDS 5
 
-/* How long connecting and finishing may take, beyond the measured time. */
+/* Seconds that connecting and finishing may take, in addition to the measured time. */
 #define PHASE_TIMEOUT_S 120U
 
-/* Each process goes through the phases in order and waits before each until it is announced. */
+/* Each process passes the phases in order, and waits before each until it is announced. */
 enum perf_phase {
     PHASE_START,
     PHASE_CONNECT,
@@ -38,7 +38,7 @@ enum perf_phase {
 };
 
 struct control {
-    atomic_uint phase; /* the phase that was announced last */
+    atomic_uint phase; /* last announced phase */
     struct perf_process processes[];
 };
 
@@ -46,12 +46,12 @@ struct run {
     const struct perf_options *options;
     const char *address;
     pid_t target_pid;
-    double target_cpu_seconds; /* used in the rounds */
-    double wall_seconds;       /* that they took */
+    double target_cpu_seconds; /* used during the rounds */
+    double wall_seconds;       /* duration of the rounds */
     unsigned int process_count;
     size_t control_size;
     struct control *control;
-    pid_t *pids; /* 0: has ended */
+    pid_t *pids; /* 0: the process has ended */
 };
 
 static bool run_open(struct run *run);
@@ -92,7 +92,7 @@ bool perf_run(const struct perf_options *options, const char *address, pid_t tar
         goto out;
     result->processes = run.process_count;
     result->target_cpu_percent = run.target_cpu_seconds * 100 / run.wall_seconds;
-    /* Origins that a signal has stopped have finished, too. */
+    /* Origins stopped by a signal have finished their phases, too. */
     done = tool_signal_received() == 0;
     if (done && result->count == 0 && result->errors == 0 && options->mode != PERF_IDLE) {
         tool_error("no operation has completed");
@@ -137,7 +137,7 @@ static bool run_open(struct run *run)
     return false;
 }
 
-/* Ends what still runs: processes that were told to abort have some seconds to clean up. */
+/* Ends the remaining processes; aborted ones have some seconds to clean up. */
 static void run_close(struct run *run)
 {
     uint64_t end = tool_clock_ns() + ABORT_SECONDS * TOOL_NS_PER_S;
@@ -191,7 +191,7 @@ static _Noreturn void process_main(const struct run *run, unsigned int index)
 
     tool_signal_clear();
     tool_process_raise_file_limit();
-    memset(&process->latency, 0, sizeof(process->latency)); /* its pages belong to no peer */
+    memset(&process->latency, 0, sizeof(process->latency)); /* resident before memory is measured */
     process_phases(run, index);
     (void) fflush(NULL);
     _exit(atomic_load(&process->failed) ? TOOL_EXIT_FAILED : TOOL_EXIT_OK);
@@ -224,7 +224,7 @@ static void process_phases(const struct run *run, unsigned int index)
     atomic_store(&process->arrived, PHASE_CLOSE);
 }
 
-/* Round after round, until it is time to close. */
+/* Measures rounds until it is time to close. */
 static void process_measure(struct perf_process *process, const struct run *run, void *origin,
                             const struct perf_origin_ops *ops)
 {
@@ -244,7 +244,7 @@ static void process_measure(struct perf_process *process, const struct run *run,
     (void) process_wait_phase(run->control, PHASE_CLOSE);
 }
 
-/* In an origin process: false when the run is aborted. */
+/* In an origin process: waits for a phase; false if the run is aborted. */
 static bool process_wait_phase(struct control *control, unsigned int phase)
 {
     unsigned int announced;
@@ -274,7 +274,7 @@ static bool run_phase(struct run *run, unsigned int phase, double seconds)
             tool_error("an origin process does not finish in %u s; ending", PHASE_TIMEOUT_S);
             return false;
         }
-        /* While they measure, this process keeps off their cores. */
+        /* While the origins measure, this process leaves the cores to them. */
         tool_clock_sleep_ms(phase >= PHASE_MEASURE && phase < PHASE_CLOSE ? 10 : 1);
     }
     return true;
@@ -297,7 +297,7 @@ static bool run_process_failed(struct run *run, unsigned int index, unsigned int
     return true;
 }
 
-/* A round with errors is the last one: the rest would only take time. */
+/* A round with errors is the last one: further rounds would only take time. */
 static bool run_rounds(struct run *run, const struct perf_between *between,
                        struct perf_result *result)
 {
@@ -317,7 +317,7 @@ static bool run_measure(struct run *run, unsigned int phase)
     bool measured;
 
     if (run->options->mode == PERF_IDLE) {
-        tool_clock_sleep_ms(300); /* what connecting left over is done */
+        tool_clock_sleep_ms(300); /* lets work left over from connecting finish */
         cpu = target_cpu_seconds(run->target_pid);
         start = tool_clock_ns();
         measured = run_measure_idle(run) && run_phase(run, phase, 0);
@@ -341,7 +341,7 @@ static bool run_measure_idle(const struct run *run)
     return true;
 }
 
-/* Processor time that a process has used, all its threads together. */
+/* Processor time used by a process, the sum over its threads, in seconds. */
 static double target_cpu_seconds(pid_t pid)
 {
     struct timespec time;
@@ -358,7 +358,7 @@ static void result_add_memory(const struct run *run, struct perf_result *result,
     const struct perf_options *options = run->options;
     double clients = options->clients;
 
-    /* With data, it would be the buffers above all. */
+    /* With bulk data, the buffers would dominate the result. */
     result->memory_known = run->target_pid > 0 && !perf_options_move_data(options);
     result->peer_shared_bytes = ((double) after->shared - (double) before->shared) / clients;
     result->peer_target_bytes =

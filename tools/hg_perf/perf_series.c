@@ -51,7 +51,7 @@ struct perf_series perf_series_divide(const struct perf_series *series,
     return quotients;
 }
 
-/* Returns how many there are, 0 when one is NAN: it has no place in an order. */
+/* Returns the number of values, 0 if one is NAN, which cannot be ordered. */
 static unsigned int series_sort(const struct perf_series *series, double sorted[PERF_ROUNDS_MAX])
 {
     for (unsigned int i = 0; i < series->count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The values that one quantity had in the rounds of a measurement. What is reported is the median:
- * a machine that does something else for a moment spoils a round, not the result. */
+/* The values of one quantity in the rounds of a measurement. The median is reported: a moment of
+ * other load on the machine spoils a round, not the result. */
 
 #ifndef AMALGAM_PERF_SERIES_H
 #define AMALGAM_PERF_SERIES_H
@@ -9,13 +9,13 @@
 
 struct perf_series {
     unsigned int count;
-    double values[PERF_ROUNDS_MAX]; /* NAN where the machine refuses what is measured */
+    double values[PERF_ROUNDS_MAX]; /* NAN if the machine refuses the measurement */
 };
 
-/* Adds the value of the next round; more than PERF_ROUNDS_MAX are dropped. */
+/* Adds the value of the next round; values beyond PERF_ROUNDS_MAX are dropped. */
 void perf_series_add(struct perf_series *series, double value);
 
-/* The median, the least and the most; NAN without values, or when one of them is NAN. */
+/* Median, minimum and maximum; NAN without values, or if one of them is NAN. */
 double perf_series_median(const struct perf_series *series);
 double perf_series_min(const struct perf_series *series);
 double perf_series_max(const struct perf_series *series);

@@ -15,14 +15,14 @@
 #define PLOT_WIDTH   (CHART_WIDTH - MARGIN_LEFT - MARGIN_RIGHT)
 #define PLOT_HEIGHT  (CHART_HEIGHT - MARGIN_TOP - 60)
 
-/* Where data lies on the page. */
+/* Mapping of data to the page. */
 struct scale {
     double left, top;    /* of the plot */
     double x_min, x_max; /* logarithms */
     double y_min, y_max;
 };
 
-/* Colours that are told apart by colour-blind people, too, and on a grey print by their order. */
+/* Colours that colour-blind people can distinguish; in grey their order tells them apart. */
 static const char *const colors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                      "#e69f00", "#56b4e9", "#000000", "#7a5195"};
 #define COLOR_COUNT (sizeof(colors) / sizeof(colors[0]))
@@ -76,7 +76,7 @@ static void chart_write(FILE *file, const struct perf_svg_chart *chart, double l
     legend_write(file, chart, &scale);
 }
 
-/* The data with a twentieth of it as air on each side. */
+/* Scales to the data, with a margin of a twentieth on each side. */
 static struct scale chart_scale(const struct perf_svg_chart *chart, double left)
 {
     struct scale scale = {left + MARGIN_LEFT, MARGIN_TOP, INFINITY, -INFINITY, INFINITY, -INFINITY};
@@ -119,7 +119,7 @@ static void chart_write_x_axis(FILE *file, const struct perf_svg_chart *chart,
         x = scale_x(scale, value);
         fprintf(file, "<path d=\"M%.1f %.1fV%.1f\" stroke=\"#ddd\"/>\n", x, scale->top, bottom);
         if (x - last < 34)
-            continue; /* the label would touch the one before */
+            continue; /* the label would touch the previous one */
         last = x;
         format_value(text, sizeof(text), value, 1024);
         text_write(file, x, bottom + 17, "text-anchor=\"middle\"", text);
@@ -128,7 +128,7 @@ static void chart_write_x_axis(FILE *file, const struct perf_svg_chart *chart,
                chart->x_label);
 }
 
-/* Ticks at 1, 2 and 5 times the powers of ten; over many decades at the powers alone. */
+/* Ticks at 1, 2 and 5 times the powers of ten; over many decades at the powers only. */
 static void chart_write_y_axis(FILE *file, const struct perf_svg_chart *chart,
                                const struct scale *scale)
 {
@@ -176,7 +176,7 @@ static void series_write(FILE *file, const struct perf_svg_series *series,
     }
 }
 
-/* In a row above the plot, where no line can run through it. */
+/* Writes the legend in a row above the plot, where no line can cross it. */
 static void legend_write(FILE *file, const struct perf_svg_chart *chart, const struct scale *scale)
 {
     double width = chart->series_count > 0 ? (double) PLOT_WIDTH / (double) chart->series_count : 0;
@@ -211,7 +211,7 @@ static void text_write(FILE *file, double x, double y, const char *style, const 
     fprintf(file, "</text>\n");
 }
 
-/* A number with a letter for its thousands: step is 1000 or 1024. */
+/* Formats a number with a letter for its thousands; step is 1000 or 1024. */
 static void format_value(char *text, size_t size, double value, double step)
 {
     static const char *const letters[] = {"", "k", "M", "G", "T"};

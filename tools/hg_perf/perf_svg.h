@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Points of a line; values of zero or less have no place on a logarithmic axis and are left out. */
+/* Points of a line; values of zero or less have no place on a logarithmic axis: left out. */
 struct perf_svg_series {
     char label[48];
     const double *x;
@@ -24,7 +24,7 @@ struct perf_svg_chart {
     size_t series_count;
 };
 
-/* Writes one picture; false when the file could not be written. */
+/* Writes one picture; false if writing failed. */
 bool perf_svg_write(FILE *file, const char *title, const struct perf_svg_chart *charts,
                     size_t chart_count);
 

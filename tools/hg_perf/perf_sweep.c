@@ -14,7 +14,7 @@
 #include "hg_perf/perf_run.h"
 #include "hg_perf/perf_svg.h"
 
-/* What one point of the plots needs, by depth, then size. */
+/* Results of a sweep, by depth, then size. */
 struct sweep {
     const struct perf_options *options;
     double sizes[PERF_SWEEP_MAX];
@@ -42,7 +42,7 @@ bool perf_sweep_run(const struct perf_options *options, const char *address, pid
         return false;
     sweep->options = options;
     sweep->points = json_object_new_array();
-    /* Before anything is measured in vain. */
+    /* Before the measurement, which would otherwise be lost. */
     sweep->json_file = sweep_create_file(sweep, ".json", sweep->json_path);
     sweep->svg_file = sweep_create_file(sweep, ".svg", sweep->svg_path);
     if (sweep->json_file != NULL && sweep->svg_file != NULL)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The target of the rpc, bulk and idle measurements: an ordinary service, one loop of progress and
- * trigger for each thread, handlers that answer at once. */
+/* The target of the rpc, bulk and idle measurements: an ordinary service with one loop of
+ * progress and trigger per thread, whose handlers respond at once. */
 
 #include "hg_perf/perf_target.h"
 
@@ -18,14 +18,14 @@
 #include "hg_perf/perf_memory.h"
 #include "hg_perf/perf_rpc.h"
 
-/* How long a thread sleeps at most before it looks whether a signal came to another one. */
+/* Longest sleep of a thread before it checks whether another thread received a signal. */
 #define SLEEP_MS 200U
 
-/* Bulk buffers that the target keeps; more transfers at once are answered with HG_NOMEM. */
+/* Maximum number of bulk buffers; further concurrent transfers are answered with HG_NOMEM. */
 #define BUFFERS_MAX 4096U
 
-/* A buffer that transfers go to or come from. Idle ones wait in a list: the last used, whose lines
- * are still in the cache, is taken first. */
+/* A buffer for bulk transfers. The free list is LIFO, because the last one is still in the
+ * cache. */
 struct target_buffer {
     struct target_buffer *next;
     void *memory;
@@ -69,7 +69,7 @@ static struct target_buffer *buffer_create(struct target *target, uint64_t size)
 static void buffer_put(struct target *target, struct target_buffer *buffer);
 static void buffer_free(struct target_buffer *buffer);
 
-/* What a thread decodes payloads of more than eight bytes to. */
+/* Destination of decoded payloads of more than eight bytes. */
 static _Thread_local void *scratch;
 
 int perf_target_run(const struct perf_options *options)
@@ -137,7 +137,7 @@ static bool target_report_self(struct target *target)
            perf_target_report(target->options, address);
 }
 
-/* The first context is served by this thread. */
+/* The calling thread serves the first context. */
 static bool target_serve(struct target *target)
 {
     unsigned int started = 1;
@@ -158,7 +158,7 @@ static bool target_serve(struct target *target)
     return served;
 }
 
-/* Returns NULL when a signal ended the loop, the context when an error did. */
+/* Returns NULL after a signal, the context after an error. */
 static void *target_loop(void *arg)
 {
     hg_context_t *context = arg;
@@ -169,7 +169,7 @@ static void *target_loop(void *arg)
 
     target = HG_Class_get_data(HG_Context_get_class(context));
     timeout_ms = target->options->busy ? 0 : SLEEP_MS;
-    scratch = malloc(PERF_RPC_SIZE_MAX); /* only what payloads touch becomes memory */
+    scratch = malloc(PERF_RPC_SIZE_MAX); /* only the touched part becomes resident */
     if (!perf_loop_open(&loop, target->options->loop, context) || scratch == NULL)
         ret = HG_NOMEM;
     while (tool_signal_received() == 0 && ret == HG_SUCCESS) {
@@ -281,8 +281,8 @@ static void target_bulk_end(struct target *target, struct target_transfer *trans
     free(transfer);
 }
 
-/* An idle buffer of exactly this size, or a new one: a run uses one size, so all idle ones of
- * another are left from an earlier run and make room. */
+/* Returns an idle buffer of exactly this size, or a new one. A run uses one size, so idle buffers
+ * of other sizes are left over from earlier runs, and are freed. */
 static struct target_buffer *buffer_get(struct target *target, uint64_t size)
 {
     struct target_buffer *buffer;

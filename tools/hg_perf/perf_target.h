@@ -8,10 +8,10 @@
 
 #include "hg_perf/perf_options.h"
 
-/* Answers until a signal asks it to stop; reports its address first. Returns the exit code. */
+/* Reports its address and answers until a signal; returns the exit code. */
 int perf_target_run(const struct perf_options *options);
 
-/* Hands an address on: to the starting process when --address-fd is given, else to stdout. */
+/* Reports an address: to the parent process with --address-fd, otherwise to stdout. */
 bool perf_target_report(const struct perf_options *options, const char *address);
 
 #endif /* AMALGAM_PERF_TARGET_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The time in which the operations of one thread are counted. It lies between two completions, the
- * first of which is not counted: that holds for long operations, too, and when it is cut short. */
+/* The period in which the operations of one thread are counted. It lies between two completions,
+ * the first of which is not counted; so it is right for long operations, and if it is cut short. */
 
 #ifndef AMALGAM_PERF_WINDOW_H
 #define AMALGAM_PERF_WINDOW_H
@@ -12,15 +12,15 @@
 #include "common/tool_histogram.h"
 
 struct perf_window {
-    uint64_t from_ns;  /* nothing counts before */
-    uint64_t until_ns; /* the first operation that completes after this is the last one */
-    uint64_t first_ns; /* the completions between which was counted; 0: none yet */
+    uint64_t from_ns;  /* completions before are not counted */
+    uint64_t until_ns; /* the first completion after this is the last one */
+    uint64_t first_ns; /* first and last counted completion; 0: none yet */
     uint64_t last_ns;
-    bool closed; /* operations that complete are not started again */
+    bool closed; /* completed operations are not started again */
     struct tool_histogram latency;
 };
 
-/* Empties the window and opens it for some seconds after a warm-up; for none it is closed. */
+/* Empties the window and opens it for some seconds after a warm-up; zero seconds close it. */
 static inline void perf_window_open(struct perf_window *window, double warm_up, double seconds)
 {
     window->from_ns = tool_clock_ns() + tool_clock_from_seconds(warm_up);
@@ -30,7 +30,7 @@ static inline void perf_window_open(struct perf_window *window, double warm_up, 
     tool_histogram_reset(&window->latency);
 }
 
-/* Counts an operation that was started at start_ns and completed now. */
+/* Counts an operation that started at start_ns and completes now. */
 static inline void perf_window_complete(struct perf_window *window, uint64_t start_ns, uint64_t now)
 {
     if (now < window->from_ns || window->closed)
@@ -45,7 +45,7 @@ static inline void perf_window_complete(struct perf_window *window, uint64_t sta
         window->closed = true;
 }
 
-/* The seconds that were counted in. */
+/* Duration of the counted period in seconds. */
 static inline double perf_window_seconds(const struct perf_window *window)
 {
     return window->last_ns > window->first_ns
@@ -53,7 +53,7 @@ static inline double perf_window_seconds(const struct perf_window *window)
                : 0;
 }
 
-/* Operations a second. */
+/* Operations per second. */
 static inline double perf_window_rate(const struct perf_window *window)
 {
     double seconds = perf_window_seconds(window);
