@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The list of checks, and the promises that are watched all the time. */
+/* The list of checks, and the promises that are watched during all checks. */
 
 #include "na_conformance/check.h"
 

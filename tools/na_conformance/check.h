@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The list of checks. A number and an id, once given, mean the same promise for ever. */
+/* The list of checks. A number and an id never change their meaning. */
 
 #ifndef AMALGAM_CONF_CHECK_H
 #define AMALGAM_CONF_CHECK_H
@@ -12,12 +12,12 @@ struct conf_check {
     unsigned int number; /* hundreds are areas */
     const char *id;      /* <area>.<promise> */
     const char *text;    /* the promise */
-    void (*run)(void);   /* NULL: watched while the others run */
+    void (*run)(void);   /* NULL: watched during the other checks */
     unsigned int limit_s;
 };
 
-/* How long a check may take unless it says otherwise, without what its process waited for a
- * processor; but not longer than CONF_LIMIT_FACTOR times that. */
+/* Default time limit of a check, not counting the time in which its process waited for a
+ * processor; in total at most CONF_LIMIT_FACTOR times as long. */
 #define CONF_LIMIT_S      90u
 #define CONF_LIMIT_FACTOR 10u
 
@@ -36,10 +36,10 @@ extern const struct conf_check conf_checks_wait[];
 extern const struct conf_check conf_checks_thread[];
 extern const struct conf_check conf_checks_death[];
 
-/* Number i of all of them, by number; NULL behind the last. */
+/* Check i in the order of numbers; NULL after the last one. */
 const struct conf_check *conf_check_at(size_t i);
 
-/* Whether an option or a counter may have this name. */
+/* Whether a name is allowed for an option or a counter. */
 bool conf_name_is_wellformed(const char *name);
 
 #endif /* AMALGAM_CONF_CHECK_H */

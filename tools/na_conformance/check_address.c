@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks of addresses: lookup, comparison, references, forms. */
+/* Checks of addresses: lookup, comparison, references, string and serialized forms. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static void many(void);
 static void sources(void);
 static void capabilities(void);
 static struct na_plugin_addr *receive_from(struct conf_end *end, struct conf_end *from,
-                                           uint64_t room, bool held);
+                                           uint64_t room, bool deferred);
 static uint32_t is_self(struct conf_end *end, struct na_plugin_addr *addr);
 static uint64_t serialize(struct conf_end *end, struct na_plugin_addr *addr, uint8_t *packed);
 
@@ -58,7 +58,7 @@ const struct conf_check conf_checks_address[] = {
     {0, NULL, NULL, NULL, 0},
 };
 
-/* After a message from it the peer is known. */
+/* After a message from the peer, its capabilities are known and must stay. */
 static void capabilities(void)
 {
     const uint64_t of_rma = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_RMA_NATIVE;
@@ -197,7 +197,7 @@ static void compare(void)
     conf_peer_stop(&other);
 }
 
-/* Whichever goes first, the last one is used. */
+/* The original and a copy are freed in both orders, and the remaining one is used. */
 static void references(void)
 {
     struct conf_traffic traffic;
@@ -317,7 +317,7 @@ static void serialized(void)
     conf_traffic_close(&traffic);
 }
 
-/* Cut, extended, and with bytes changed. What is accepted all the same is freed. */
+/* Serialized addresses are truncated, extended and altered. Any that is accepted is freed. */
 static void deserialize_anything(void)
 {
     const unsigned int times = conf_settings.fast ? 2000 : 50000;
@@ -335,7 +335,7 @@ static void deserialize_anything(void)
         const uint64_t length = i % 3 == 0 ? (uint64_t) random() % (size + 1) : size;
         struct na_plugin_addr *addr = NULL;
 
-        packed = malloc(length > 0 ? length : 1); /* of its own, so that reading past it is seen */
+        packed = malloc(length > 0 ? length : 1); /* exact size, to detect reads past the end */
         conf_require(packed != NULL, "no memory");
         memcpy(packed, good, length);
         for (unsigned int j = 0; j < i % 4 && length > 0; j++)
@@ -392,8 +392,8 @@ static void many(void)
     conf_traffic_close(&traffic);
 }
 
-/* From endpoints that come and go: what is kept of a source is kept once for each, unless the core
- * says that it will not come back. */
+/* Messages come from endpoints that are opened and closed again: state of a source may be kept
+ * once per source, until addr_set_remove() says that the source will not return. */
 static void sources(void)
 {
     const uint32_t times = conf_settings.fast ? 5 : 50, settled = 2;
@@ -431,10 +431,10 @@ static void sources(void)
     conf_close(&end);
 }
 
-/* 100 bytes for a receive with that much room; `held`: it is posted when they are there. Returns
- * the source, unless they are too many. */
+/* Receives a message of 100 bytes with `room` bytes; `deferred`: the receive is posted after its
+ * arrival. Returns the source if the message fits. */
 static struct na_plugin_addr *receive_from(struct conf_end *end, struct conf_end *from,
-                                           uint64_t room, bool held)
+                                           uint64_t room, bool deferred)
 {
     struct na_plugin_addr *addr = conf_lookup(from, end->address);
     struct conf_op *op = conf_op_new(end), *send = conf_op_new(from);
@@ -443,10 +443,10 @@ static struct na_plugin_addr *receive_from(struct conf_end *end, struct conf_end
 
     conf_buffer_get(&in, end, header + room, NA_PLUGIN_BUF_RECV, false);
     conf_buffer_get(&out, from, header + 100, NA_PLUGIN_BUF_SEND, false);
-    if (!held)
+    if (!deferred)
         conf_must_recv(end, 0, op, &in);
     conf_must_send(from, 0, send, &out, header + 100, addr, 0, 3, false);
-    if (held) {
+    if (deferred) {
         conf_progress_ms(5);
         conf_must_recv(end, 0, op, &in);
     }

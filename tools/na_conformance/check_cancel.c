@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks of cancelling: exactly one completion, whenever it comes. */
+/* Checks of cancelling: each operation has exactly one completion, whenever it is cancelled. */
 
 #include <pthread.h>
 #include <sched.h>
@@ -10,7 +10,7 @@
 #include "na_conformance/exchange.h"
 #include "na_conformance/traffic.h"
 
-#define FILLING_MOST 65536u /* of a message that is cancelled while it comes */
+#define FILLING_MOST 65536u /* payload size of a message that is cancelled while it arrives */
 
 static void receives(void);
 static void receives_of(struct conf_end *end, bool expected);
@@ -115,12 +115,13 @@ static void receives_of(struct conf_end *end, bool expected)
     conf_buffer_put(&out);
 }
 
-/* The peer stands still meanwhile, so that they queue. Numbers only grow, some are missing. */
+/* The peer is stopped, so that sends queue. The numbers received must increase, with gaps for
+ * cancelled sends. */
 static void sends(void)
 {
     enum {
-        SENDS = 4000, /* 16 MB: more than the kernel takes for a peer that does not read, */
-        MUCH = 4000   /* if each may have so many bytes */
+        SENDS = 4000, /* 16 MB: more than the kernel buffers for a stopped peer, */
+        MUCH = 4000   /* unless it buffers that many bytes for each */
     };
     static struct conf_buffer out[SENDS];
     static struct conf_op *ops[SENDS];
@@ -163,7 +164,8 @@ static void sends(void)
         conf_block_unmap(&out[i].block);
 }
 
-/* At every phase: after so many polls. A late piece would change what we write then. */
+/* Transfers are cancelled in every phase, that is after different numbers of polls. A late piece
+ * would overwrite the new content of the buffer. */
 static void transfers(void)
 {
     const unsigned int times = conf_settings.fast ? 60 : 600;
@@ -187,7 +189,7 @@ static void transfers(void)
         conf_require(op->status == NA_PLUGIN_CANCELED || op->status == NA_PLUGIN_SUCCESS,
                      "a cancelled transfer ended with %s", conf_status_name(op->status));
         canceled += op->status == NA_PLUGIN_CANCELED;
-        conf_memory_fill(&exchange.local, 0, length, 2); /* it is ours now */
+        conf_memory_fill(&exchange.local, 0, length, 2); /* it belongs to us again */
         conf_progress_ms(i % 10 < 2 ? 20 : 0);
         conf_require(conf_memory_differs(&exchange.local, 0, length, 2) == UINT64_MAX,
                      "memory was written to after the %s of it had been completed",
@@ -196,14 +198,14 @@ static void transfers(void)
     conf_note("%u of %u were cancelled", canceled, times);
     conf_exchange_close(&exchange);
 
-    /* Other memory, since what is under way of a cancelled put may still reach that of before. */
+    /* Other memory, because late pieces of a cancelled put may still reach the old one. */
     conf_exchange_open_loaded(&exchange, 1u << 20, 1, 1, NA_PLUGIN_MEM_READ);
     conf_exchange_fill_there(&exchange, 5);
     conf_exchange_get(&exchange, 0, 0, exchange.size, 5);
     conf_exchange_close(&exchange);
 }
 
-/* Other bytes, and elsewhere: pieces of the one do not fit into the other. */
+/* The next get has other bytes at another place, so late pieces of a cancelled one are detected. */
 static void following(void)
 {
     const unsigned int times = conf_settings.fast ? 40 : 400;
@@ -323,7 +325,7 @@ static void answers(void)
     conf_note("%u of %u were cancelled", answers_of(64, times, true), times);
 }
 
-/* The largest message may come in pieces. */
+/* The largest messages may arrive in pieces. */
 static void filling(void)
 {
     const unsigned int times = conf_settings.fast ? 400 : 10000;
@@ -331,8 +333,8 @@ static void filling(void)
     conf_note("%u of %u were cancelled", answers_of(FILLING_MOST, times, false), times);
 }
 
-/* The answer is on its way, or here, or not even asked for. If `untouched`, nothing of it is in the
- * buffer of a cancelled receive; otherwise nothing comes there after the completion. */
+/* Cancels receives of answers that are requested, under way or complete. `untouched`: the buffer
+ * of a cancelled receive must be unchanged; otherwise it must not change after the completion. */
 static unsigned int answers_of(uint64_t most, unsigned int times, bool untouched)
 {
     struct conf_buffer in, out;
@@ -361,7 +363,7 @@ static unsigned int answers_of(uint64_t most, unsigned int times, bool untouched
         conf_require(op->status == NA_PLUGIN_CANCELED || op->status == NA_PLUGIN_SUCCESS,
                      "it ended with %s", conf_status_name(op->status));
         canceled += op->status == NA_PLUGIN_CANCELED;
-        if (!untouched) /* it is ours again, also half filled */
+        if (!untouched) /* after the completion the buffer is ours, even if it is half filled */
             memset(in.data, 0xdd, in.size);
         else if (op->status != NA_PLUGIN_CANCELED)
             continue;
@@ -377,7 +379,7 @@ static unsigned int answers_of(uint64_t most, unsigned int times, bool untouched
     return canceled;
 }
 
-/* Or for the end, when the message comes at once. */
+/* Returns also if the operation completes, for instance with the whole message at once. */
 static void wait_for_first_byte(const struct conf_op *op, const volatile uint8_t *first)
 {
     const uint8_t before = *first;
@@ -395,7 +397,7 @@ static void buffer_require(const struct conf_buffer *buffer, uint8_t byte, const
                       when);
 }
 
-/* An operation of ours is posted again when cancel has returned, so all of these may be trusted. */
+/* Our operations are posted again only after cancel has returned, as cancel_trusted requires. */
 static void trusted_receives(void)
 {
     conf_cancel_trusted();
@@ -471,7 +473,7 @@ static void races_of(bool expected, unsigned int times)
               conf_settings.fast ? "; without --fast there are 1000000" : "");
 }
 
-/* Waits now and then a little longer: before the send, while it is delivered, after. */
+/* Cancels after varying delays: before the send, during delivery, or after it. */
 static void *race_canceller(void *arg)
 {
     uint32_t last = 0;
@@ -505,7 +507,7 @@ static void race_once(struct conf_end *end, struct conf_op *op, struct conf_op *
         conf_must_recv(end, 0, op, in);
     atomic_store_explicit(&race_round, round, memory_order_release);
     if (round % 4 == 0)
-        (void) sched_yield(); /* who cancels may be on this processor, too */
+        (void) sched_yield(); /* the cancelling thread may need this processor */
     for (volatile uint32_t i = 0; i < round * 40503u % 4096; i++)
         ;
     conf_must_send(end, 0, send, out, out->size, end->self, 0, tag, expected);
@@ -517,7 +519,7 @@ static void race_once(struct conf_end *end, struct conf_op *op, struct conf_op *
                  "it ended with %s", conf_status_name(op->status));
     if (expected)
         return;
-    if (op->status == NA_PLUGIN_CANCELED) { /* the message waits for another one */
+    if (op->status == NA_PLUGIN_CANCELED) { /* the message is deferred for the next receive */
         conf_must_recv(end, 0, op, in);
         conf_wait_ok(op, "the receive after a cancelled one");
         conf_addr_free(end, op->source);

@@ -13,9 +13,9 @@
 #include "na_conformance/peer.h"
 #include "na_conformance/traffic.h"
 
-#define GROWTHS      60u /* without an end: it does not come */
-#define COUNTERS_MAX 24u /* that are shown */
-#define STAYS        2u  /* in between; what malloc() has in its caches counts as in use */
+#define GROWTHS      60u /* after so many rounds with growth there is a leak */
+#define COUNTERS_MAX 24u /* maximum number of counters per class */
+#define STAYS        2u  /* rounds without growth that a leak may have, for malloc() has caches */
 
 static void open_close(void);
 static void again(void);
@@ -74,10 +74,8 @@ static void open_close(void)
     conf_close(&end);
 }
 
-/*
- * The first ones may set up what is for the whole process. malloc() gives to caches of its own at
- * first, some more each time: what leaks has it grow for ever.
- */
+/* The first rounds may set up process-wide state. malloc() fills its caches at first; a leak
+ * makes the heap grow in every round. */
 static void again(void)
 {
     const unsigned int count = conf_settings.fast ? 5 : 50;
@@ -100,7 +98,7 @@ static void again(void)
         threads = count_entries("/proc/self/task");
         allocations = conf_host_allocations();
     }
-    tool_clock_sleep_ms(100); /* threads that are told to end */
+    tool_clock_sleep_ms(100); /* terminating threads need time to end */
     conf_require(count_entries("/proc/self/fd") <= descriptors, "%u descriptors became %u",
                  descriptors, count_entries("/proc/self/fd"));
     conf_require(count_entries("/proc/self/task") <= threads, "%u threads became %u", threads,
@@ -112,7 +110,7 @@ static void again(void)
         heap_judge();
 }
 
-/* A library that others made may be the one who leaks, of which the plugin is not found guilty. */
+/* The leak may be in a library of a third party, for which the plugin does not fail. */
 static void heap_judge(void)
 {
     char library[256] = "", reason[CONF_REASON_SIZE];
@@ -127,7 +125,7 @@ static void heap_judge(void)
               STAYS, GROWTHS, library);
 }
 
-/* One that the file needs and that does not come with the C compiler. */
+/* Finds a library that the file needs and that is not part of the C tool chain. */
 static void find_library(void *arg, const char *name, bool defined, bool needed)
 {
     static const char *const usual[] = {"libc.",   "libm.",    "libpthread.", "libdl.",
@@ -141,7 +139,7 @@ static void find_library(void *arg, const char *name, bool defined, bool needed)
         (void) snprintf(arg, 256, "%s", name);
 }
 
-/* What malloc() has given to anybody, if it tells. */
+/* Bytes that malloc() has handed out in the process; 0 if unknown. */
 static uint64_t heap_in_use(void)
 {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
@@ -200,7 +198,7 @@ static void info(void)
     conf_close(&end);
 }
 
-/* Each allocation of the host fails once, with all that follow. */
+/* Initializes again and again; in round n, all allocations of the host after the first n fail. */
 static void memory_fails(void)
 {
     uint64_t before, needed;
@@ -301,7 +299,7 @@ static void forgotten(void)
     require_nothing_left();
 }
 
-/* One of our own that is registered, and one of a peer. */
+/* A registered memory handle of our own, and a deserialized one. */
 static void forgotten_memory(void)
 {
     uint8_t handle[CONF_HANDLE_SIZE];
@@ -365,7 +363,7 @@ static void single_threaded(void)
     conf_traffic_close(&traffic);
 }
 
-/* What was reported the first time, and how far the second time is. */
+/* Names and values of the counters in the first round, and the position in the second one. */
 struct counted {
     char names[COUNTERS_MAX][33];
     uint64_t values[COUNTERS_MAX];

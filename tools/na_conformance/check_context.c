@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks of contexts: what goes to which, and closing with things outstanding. */
+/* Checks of contexts: delivery to the right context, and closing with outstanding operations. */
 
 #include <stdio.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static void targets(void)
     conf_close(&end);
 }
 
-/* The peer answers from the context that was asked, to the one that is named. */
+/* The peer answers from the addressed context to the context that the message names. */
 static void sources(void)
 {
     const struct conf_open how = {.contexts = CONTEXTS};
@@ -162,7 +162,7 @@ static void again(void)
     conf_close(&end);
 }
 
-/* With the address and the connection that the peer has. */
+/* The peer keeps its address and connection. */
 static void again_peer(void)
 {
     const struct conf_open how = {.contexts = 2};
@@ -199,7 +199,7 @@ static void again_peer(void)
     conf_pair_close(&peer, &end);
 }
 
-/* The peer is stopped: nothing of this can end by itself. */
+/* The peer is stopped, so that no operation can end by itself. */
 static void stop(void)
 {
     struct conf_peer_command expose = {
@@ -234,7 +234,7 @@ static void stop(void)
     conf_buffer_put(&buffer);
 }
 
-/* Receives of both kinds and many sends. Some sends may be refused for want of resources. */
+/* Posts receives of both kinds and many sends. Some sends may be refused for lack of resources. */
 static void post_everything(struct conf_traffic *traffic, struct conf_buffer *buffer,
                             uint32_t sends)
 {
@@ -288,10 +288,10 @@ static void stop_twice(void)
     conf_traffic_receive(&traffic, 8);
     conf_stop(&traffic.end);
     conf_stop(&traffic.end);
-    conf_traffic_close(&traffic); /* the third time */
+    conf_traffic_close(&traffic); /* stops the context a third time */
 }
 
-/* The buffers of the stopped context cannot be touched; messages for them come nevertheless. */
+/* The buffers of the stopped context are made inaccessible, while messages for them arrive. */
 static void stop_memory(void)
 {
     const struct conf_open how = {.contexts = 2};
@@ -357,7 +357,7 @@ static void alone(void)
     conf_close(&end);
 }
 
-/* The peer floods us and gets our memory; what becomes of that is its own affair, but it lives. */
+/* The peer floods us and accesses our memory. Its operations may fail, but it must survive. */
 static void busy_close(void)
 {
     struct conf_peer_command command;
@@ -398,6 +398,6 @@ static void busy_close(void)
     conf_buffer_put(&buffer);
     conf_destroy(&traffic.end);
     conf_require(conf_peers_live(), "a peer did not survive");
-    conf_peer_kill(&traffic.peer); /* it may wait for what will never come */
+    conf_peer_kill(&traffic.peer); /* it may wait for messages that never arrive */
     conf_peer_kill(&other);
 }

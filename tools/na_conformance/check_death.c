@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks of what becomes of the others when a process is killed, or stands still. */
+/* Checks of the other processes after a process was killed or stopped. */
 
 #include <poll.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static void receives(void)
     conf_destroy(&traffic.end);
 }
 
-/* Queued at one that stands still when it is killed, and posted afterwards. */
+/* Sends are queued to a stopped process before it is killed, and posted afterwards. */
 static void sends(void)
 {
     static struct conf_op *ops[3 * COUNT];
@@ -105,7 +105,7 @@ static void sends(void)
     conf_destroy(&traffic.end);
 }
 
-/* Each with a range of its own: the target's bytes are others than ours. */
+/* Each transfer has its own range, in which the target's bytes differ from ours. */
 static void transfers(void)
 {
     enum {
@@ -146,8 +146,8 @@ static void transfers(void)
     conf_close(&exchange.end);
 }
 
-/* One with a process that stood still and was killed. Where its help is needed, nothing can have
- * been carried out. */
+/* Whether a transfer with a process that was stopped and then killed failed. If transfers need
+ * the target's help, it must fail. */
 static bool transfer_failed(const struct conf_exchange *exchange, struct conf_op *op, bool put,
                             uint64_t offset, uint64_t length)
 {
@@ -164,7 +164,7 @@ static bool transfer_failed(const struct conf_exchange *exchange, struct conf_op
     return false;
 }
 
-/* Polls only when it is woken. */
+/* Polls only after a wake-up. */
 static void sleeper(void)
 {
     const struct na_plugin *table = &conf_plugin.table;
@@ -208,7 +208,7 @@ static void sleeper(void)
     conf_destroy(&traffic.end);
 }
 
-/* A process that lives is waited for meanwhile, by receives and by a send: it stands still. */
+/* Meanwhile receives and a send wait for another process, which is stopped but alive. */
 static void others(void)
 {
     struct conf_buffer in, out;
@@ -256,7 +256,7 @@ static void others(void)
     conf_traffic_close(&traffic);
 }
 
-/* Each message that came is checked, and another process gets through afterwards. */
+/* Each message that arrived is checked, and another process must get through afterwards. */
 static void flooder(void)
 {
     struct conf_traffic traffic;
@@ -285,7 +285,7 @@ static void flooder(void)
     conf_traffic_close(&traffic);
 }
 
-/* call.blocks sees what waits for it. */
+/* The watch call.blocks detects calls that wait for the stopped process. */
 static void stopped(void)
 {
     struct conf_traffic traffic;
@@ -320,7 +320,7 @@ static void stopped(void)
     conf_traffic_close(&traffic);
 }
 
-/* What na.peer_events/1 reported last. */
+/* The last report of na.peer_events/1. */
 static struct {
     atomic_uint count;
     struct na_plugin_addr *addr;
@@ -329,7 +329,8 @@ static struct {
 
 static const struct na_plugin_peer_events *peer_events;
 
-/* While it polls, and while it sleeps; the one that lives is not reported, nor who dies at last. */
+/* Peers die while we poll, and while we sleep. A living peer is not reported, nor one that dies
+ * after reports are switched off. */
 static void notice(void)
 {
     struct conf_traffic traffic;
@@ -379,7 +380,7 @@ static void notice(void)
     conf_traffic_close(&traffic);
 }
 
-/* It has sent something, which was received. */
+/* Starts a peer, and receives a message from it. */
 static void notice_open(struct conf_traffic *traffic, struct conf_peer *victim)
 {
     conf_peer_start(victim, NULL);
@@ -423,7 +424,7 @@ static bool is_noticed(const struct conf_end *end)
     return (end->info.capabilities & NA_PLUGIN_CAP_PEER_DEATH) != 0;
 }
 
-/* All of them have to end, with success or because of the death. */
+/* All operations must end, with success or because of the death. Returns the number of failures. */
 static unsigned int count_failures(struct conf_op **ops, unsigned int count)
 {
     unsigned int failed = 0;

@@ -11,7 +11,7 @@
 #define CONTEXTS      2u
 #define STREAM_WINDOW 16u
 
-/* Numbered messages of one context to one context. */
+/* State of numbered messages from one context to another. */
 struct stream {
     struct conf_op *ops[STREAM_WINDOW];
     struct conf_buffer buffers[STREAM_WINDOW];
@@ -75,7 +75,7 @@ static void sizes(void)
     conf_traffic_close(&traffic);
 }
 
-/* Around every power of two, and everything that is small. */
+/* Sizes around every power of two, and all small sizes. */
 static void echo_sizes(struct conf_traffic *traffic, uint64_t most)
 {
     uint32_t tag = 1;
@@ -113,7 +113,7 @@ static void empty(void)
     conf_traffic_close(&traffic);
 }
 
-/* A window of sends is outstanding. */
+/* Many sends are outstanding at a time. */
 static void order_out(void)
 {
     const uint32_t count = conf_settings.fast ? 5000 : 100000;
@@ -141,8 +141,8 @@ static void order_in(void)
     conf_traffic_close(&traffic);
 }
 
-/* Each expected message is behind the unexpected one of its number: both are there, or the
- * unexpected one is, or none. */
+/* Each expected message is sent after the unexpected one with its number. So if it has arrived,
+ * the unexpected one has, too. */
 static void order_mixed(void)
 {
     const uint32_t count = 200;
@@ -170,8 +170,8 @@ static void order_mixed(void)
     conf_buffer_put(&buffer);
 }
 
-/* Each of two contexts sends to each of two, small and large messages in turns, and the peer does
- * not take them at first. */
+/* Each of two contexts sends to each of two, alternately small and large messages, and the peer
+ * does not poll at first. */
 static void order_contexts(void)
 {
     const struct conf_peer_options options = {.contexts = CONTEXTS};
@@ -249,7 +249,7 @@ static void tags_unexpected(void)
     conf_traffic_close(&traffic);
 }
 
-/* Sent in the opposite order of the receives. */
+/* The messages are sent in the opposite order of the receives. */
 static void tags_expected(void)
 {
     struct conf_buffer buffers[4];
@@ -312,7 +312,7 @@ static void source(void)
     conf_traffic_close(&traffic);
 }
 
-/* The address that was looked up is freed before; the answer is counted over there. */
+/* The address from the lookup is freed first; the peer counts the answers. */
 static void source_reply(void)
 {
     struct na_plugin_addr *addr;
@@ -328,7 +328,7 @@ static void source_reply(void)
     for (uint32_t i = 0; i < 10; i++)
         conf_traffic_number(&traffic, i, 40, 1);
     conf_peer_expect_count(&traffic.peer, 10);
-    conf_traffic_close(&traffic); /* frees it */
+    conf_traffic_close(&traffic); /* frees the source, too */
 }
 
 static void source_expected(void)
@@ -398,7 +398,7 @@ static void self(void)
     conf_close(&end);
 }
 
-/* Between guard pages, at an address of no particular alignment. */
+/* Buffers are between guard pages, and not aligned. */
 static void own_memory(void)
 {
     struct conf_traffic traffic;

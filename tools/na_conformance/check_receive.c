@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks of receives: their order, messages without one, messages too large for one, and
- * multi-receives. */
+/* Checks of receives: order, messages without a receive, messages too large for their receive,
+ * and multi-receives. */
 
 #include <string.h>
 
@@ -8,10 +8,10 @@
 #include "na_conformance/peer.h"
 #include "na_conformance/traffic.h"
 
-#define FLOOD_BYTES (128u << 20) /* more than a plugin and a kernel should hold of one sender */
+#define FLOOD_BYTES (128u << 20) /* more than a plugin and the kernel should buffer of one sender */
 #define FLOOD_SIZE  16384u
 #define FLOOD_SENDS 64u
-#define HELD_MS     1500u /* a send that waits so long is held back */
+#define HELD_MS     1500u /* a send that takes longer is held back */
 
 static void order(void);
 static void order_expected(void);
@@ -62,7 +62,7 @@ const struct conf_check conf_checks_receive[] = {
     {0, NULL, NULL, NULL, 0},
 };
 
-/* Number i belongs to receive i. */
+/* Message i must complete receive i. */
 static void order(void)
 {
     struct conf_traffic traffic;
@@ -119,7 +119,7 @@ static void held(void)
     conf_traffic_close(&traffic);
 }
 
-/* More than a queue should hold. */
+/* More messages than a queue should defer. */
 static void bounded(void)
 {
     const uint32_t count = conf_settings.fast ? 3000 : 20000;
@@ -138,7 +138,7 @@ static void bounded(void)
     conf_traffic_close(&traffic);
 }
 
-/* The peer makes progress all the time, and never posts a receive. */
+/* The peer polls all the time, and never posts a receive. */
 static void bounded_sender(void)
 {
     struct conf_traffic traffic;
@@ -189,8 +189,8 @@ static bool flood_is_held_back(struct conf_traffic *traffic, struct conf_buffer 
     return sent < FLOOD_BYTES;
 }
 
-/* The unexpected message is behind the expected ones: when it is here, so were they. It has another
- * size, so that one which comes in its place is found. */
+/* The unexpected message is sent after the expected ones: when it has arrived, so have they. Its
+ * size differs, so that an expected message in its place is detected. */
 static void dropped(void)
 {
     const uint64_t size = 40, behind = 200;
@@ -286,14 +286,15 @@ static void no_retry(void)
     conf_traffic_open_with(&traffic, CONF_PEER_COUNT, 8, &how);
     conf_traffic_number(&traffic, 0, 100, 0);
     conf_peer_expect_count(&traffic.peer, 1);
-    conf_peer_tell(&traffic.peer, CONF_PEER_LISTEN, CONF_PEER_COUNT, 8); /* from 0 again */
+    conf_peer_tell(&traffic.peer, CONF_PEER_LISTEN, CONF_PEER_COUNT,
+                   8); /* restarts the count at 0 */
     conf_peer_tell(&traffic.peer, CONF_PEER_NAP, CONF_PEER_COUNT, 200);
     conf_traffic_flood(&traffic, count, 100);
     conf_peer_expect_count(&traffic.peer, count);
     conf_traffic_close(&traffic);
 }
 
-/* The peer stands still, and takes nothing. */
+/* The peer is stopped, so that it receives nothing. */
 static void no_retry_refused(void)
 {
     const struct conf_open how = {.progress_mode = NA_PLUGIN_PROGRESS_NO_RETRY};
@@ -324,7 +325,7 @@ static void no_retry_refused(void)
     conf_traffic_close(&traffic);
 }
 
-/* What a multi-receive was told so far. */
+/* State of a multi-receive's callback. */
 struct multi_state {
     struct conf_end *end;
     uint32_t next, calls;
@@ -367,7 +368,8 @@ static void multi(void)
     conf_buffer_put(&buffer);
 }
 
-/* Posted between two single ones: the first message is the first one's, the next the multi's. */
+/* The multi-receive is posted between two single receives, so the first message completes the
+ * first of them, and the next messages are the multi-receive's. */
 static void multi_queue(void)
 {
     struct multi_state state = {0};
@@ -450,7 +452,7 @@ static bool multi_take(struct conf_op *op, int32_t status, uint8_t *data, uint64
     return true;
 }
 
-/* Two of three times there is no room. */
+/* Refuses the message in two of three calls, as a core without free requests does. */
 static bool multi_take_seldom(struct conf_op *op, int32_t status, uint8_t *data, uint64_t size,
                               struct na_plugin_addr *source, uint32_t tag, bool last)
 {

@@ -64,12 +64,12 @@ static void both(void)
     conf_exchange_get(&exchange, 0, 0, exchange.size, 1);
     conf_memory_fill(&exchange.local, 0, exchange.size, 5);
     conf_exchange_put(&exchange, 0, 0, exchange.size);
-    conf_exchange_look(&exchange, 0, exchange.size, 5);
+    conf_exchange_verify(&exchange, 0, exchange.size, 5);
     conf_exchange_close(&exchange);
 }
 
-/* What is not written stays as it was: seed 1 there, seed 9 here. The offsets differ, by what the
- * pattern repeats itself after. */
+/* Bytes outside the range must not change: the target has seed 1, the local memory seed 9. The
+ * offsets differ by a period of the pattern, so that a misplaced copy is detected. */
 static void offsets(void)
 {
     const unsigned int times = conf_settings.fast ? 50 : 500;
@@ -84,9 +84,9 @@ static void offsets(void)
         conf_exchange_fill_there(&exchange, 1);
         conf_memory_fill(&exchange.local, 0, exchange.size, 9);
         conf_exchange_put(&exchange, at, there, length);
-        conf_exchange_look(&exchange, 0, there, 1);
-        conf_exchange_look(&exchange, there, length, 9);
-        conf_exchange_look(&exchange, there + length, exchange.size - there - length, 1);
+        conf_exchange_verify(&exchange, 0, there, 1);
+        conf_exchange_verify(&exchange, there, length, 9);
+        conf_exchange_verify(&exchange, there + length, exchange.size - there - length, 1);
         conf_memory_fill(&exchange.local, 0, exchange.size, 3);
         conf_exchange_get(&exchange, at, there, length, 9);
         conf_require(conf_memory_differs(&exchange.local, 0, at, 3) == UINT64_MAX &&
@@ -107,7 +107,7 @@ static void sizes(void)
     for (uint64_t size = 1; size <= most; size = size < 8 ? size + 1 : size * 2 - size / 5) {
         conf_memory_fill(&exchange.local, 0, size, size);
         conf_exchange_put(&exchange, 0, 0, size);
-        conf_exchange_look(&exchange, 0, size, size);
+        conf_exchange_verify(&exchange, 0, size, size);
         conf_memory_fill(&exchange.local, 0, size, size + 1);
         conf_exchange_get(&exchange, 0, 0, size, size);
     }
@@ -116,7 +116,7 @@ static void sizes(void)
     conf_exchange_close(&exchange);
 }
 
-/* Of a class, which may take fewer than its plugin. */
+/* Limit of a class, which may be less than its plugin's. */
 static uint64_t max_segments(void)
 {
     struct conf_end end = {0};
@@ -152,16 +152,16 @@ static void segments(void)
         for (uint64_t at = 0; at < 90000; at += 9001) {
             conf_memory_fill(&exchange.local, 0, exchange.size, 9);
             conf_exchange_put(&exchange, at, at, 10000);
-            conf_exchange_look(&exchange, at, 10000, 9);
+            conf_exchange_verify(&exchange, at, 10000, 9);
             conf_memory_fill(&exchange.local, 0, exchange.size, 2);
             conf_exchange_get(&exchange, at, at, 10000, 9);
         }
-        conf_exchange_look(&exchange, 91009, exchange.size - 91009, 1);
+        conf_exchange_verify(&exchange, 91009, exchange.size - 91009, 1);
         conf_exchange_close(&exchange);
     }
 }
 
-/* The peer looks as soon as it is told to, through another way than the transport. */
+/* The peer checks its memory as soon as it is told to, over the control socket. */
 static void visible(void)
 {
     const unsigned int times = conf_settings.fast ? 100 : 2000;
@@ -171,7 +171,7 @@ static void visible(void)
     for (unsigned int i = 0; i < times; i++) {
         conf_memory_fill(&exchange.local, 0, exchange.size, i + 2);
         conf_exchange_put(&exchange, 0, 0, exchange.size);
-        conf_exchange_look(&exchange, 0, exchange.size, i + 2);
+        conf_exchange_verify(&exchange, 0, exchange.size, i + 2);
     }
     conf_exchange_close(&exchange);
 }
@@ -190,13 +190,13 @@ static void flags(void)
         conf_memory_fill(&exchange.local, 0, exchange.size, 4);
         if ((access & NA_PLUGIN_MEM_WRITE) != 0) {
             conf_exchange_put(&exchange, 0, 0, exchange.size);
-            conf_exchange_look(&exchange, 0, exchange.size, 4);
+            conf_exchange_verify(&exchange, 0, exchange.size, 4);
         }
         conf_exchange_close(&exchange);
     }
 }
 
-/* The core checks flags before it asks the plugin; a peer without our core would not. */
+/* The core checks flags before it calls the plugin, but a hostile peer would not. */
 static void flags_enforced(void)
 {
     struct conf_exchange exchange;
@@ -223,7 +223,7 @@ static void flags_enforced(void)
     conf_note("put %s, get %s", conf_status_name(put), conf_status_name(get));
 }
 
-/* Where the plugin's code at the target takes part in every transfer, it can look before. */
+/* If the plugin at the target takes part in every transfer, it can check access. */
 static bool is_enforceable(const struct conf_end *end)
 {
     return (end->info.capabilities & NA_PLUGIN_CAP_RMA_NATIVE) == 0;
@@ -279,7 +279,7 @@ static void serialize(void)
     conf_close(&end);
 }
 
-/* Altered handles are deserialized and freed again, and a few of them are used. */
+/* Altered handles are deserialized and freed again, and some of them are used. */
 static void deserialize_anything(void)
 {
     const unsigned int times = conf_settings.fast ? 2000 : 50000;
@@ -347,7 +347,7 @@ static void outstanding(void)
             const uint64_t length = i % 2 ? most : most / 2;
 
             if (put)
-                conf_exchange_look(&exchange, at, length, 6);
+                conf_exchange_verify(&exchange, at, length, 6);
             else
                 conf_require(conf_memory_differs(&exchange.local, at, length, 6) == UINT64_MAX,
                              "a get of many has other content");
@@ -387,7 +387,7 @@ static void self(void)
     conf_close(&end);
 }
 
-/* Every second one is destroyed while it is registered. */
+/* Every second handle is freed while it is registered. */
 static void handles(void)
 {
     const unsigned int times = conf_settings.fast ? 300 : 5000;
@@ -402,7 +402,7 @@ static void handles(void)
 
         conf_memory_open(&memory, &end, 1000 + i, 1, NA_PLUGIN_MEM_READ);
         if (i % 2 == 0)
-            memory.registered = false; /* conf_memory_close() does not deregister it then */
+            memory.registered = false; /* so conf_memory_close() does not deregister it */
         conf_memory_close(&memory);
         if (i == 20)
             before = conf_host_allocations();
@@ -412,7 +412,7 @@ static void handles(void)
     conf_close(&end);
 }
 
-/* The first transfer may need the target to connect. */
+/* The first transfer may need the target to poll, to connect. */
 static void idle_target(void)
 {
     const uint32_t nap_ms = 3000;
@@ -462,8 +462,8 @@ static void inbound(void)
     conf_exchange_close(&exchange);
 }
 
-/* The core checks ranges before it asks the plugin; a peer without our core would not. What a
- * native fabric does is not the plugin's to decide. */
+/* The core checks ranges before it calls the plugin, but a hostile peer would not. The plugin has
+ * no influence on what a native fabric allows. */
 static void range(void)
 {
     const uint64_t size = 8192, beyond = 32;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks of how long context_stop takes, and of the memory of what it ended. */
+/* Checks of how long context_stop takes, and of the memory of the operations that it ended. */
 
 #include <string.h>
 #include <sys/mman.h>
@@ -10,15 +10,15 @@
 
 #define CONTEXTS 2u
 #define BYTES    (4u << 20)
-#define ROUNDS   4 /* the fastest counts: what waits does so in each */
+#define ROUNDS   4 /* the fastest one counts: a real wait occurs in each */
 #define NAP_MS   400u
 
-/* What stopping may take besides what it takes with nothing to do. Waiting is longer than that. */
+/* Time that stopping may take in addition to an idle context's. A wait takes longer. */
 #define LIMIT_NS UINT64_C(10000000)
 
-/* What the peer does while contexts are stopped. */
+/* State of the peer while contexts are stopped. */
 enum peer_state {
-    IDLE, /* waits, and nothing but receives is outstanding */
+    IDLE, /* it polls, and only receives are outstanding */
     STILL,
     SLOW,
     STATES
@@ -49,7 +49,7 @@ const struct conf_check conf_checks_stop[] = {
     {0, NULL, NULL, NULL, 0},
 };
 
-/* One context after the other: the last one may be another matter. */
+/* Contexts are stopped one after the other: the last one may be a special case. */
 static void waits(void)
 {
     static const char *const states[] = {"", "stands still", "is slow"};
@@ -86,7 +86,7 @@ static void waits(void)
               (unsigned long long) (least[IDLE][0] / 1000));
 }
 
-/* How long each context took to stop; the higher number is first, when the other is at work. */
+/* Measures the time to stop each context; the higher number first, while the other has work. */
 static void time_round(enum peer_state state, uint64_t took[CONTEXTS])
 {
     struct conf_peer_command nap = {.kind = CONF_PEER_NAP, .count = NAP_MS};
@@ -137,7 +137,7 @@ static void open_end(struct stop_end *own)
     conf_memory_open(&own->local, end, BYTES, 1, NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
 }
 
-/* Of which some may be refused for want of resources. */
+/* Posts receives, and unless idle sends and transfers, of which some may be refused. */
 static void post_everything(struct stop_end *own, uint32_t id, bool is_idle)
 {
     struct conf_end *end = &own->end;
@@ -153,10 +153,8 @@ static void post_everything(struct stop_end *own, uint32_t id, bool is_idle)
                              conf_transfer_most(end, BYTES), addr, 0);
 }
 
-/*
- * What a busy machine adds is taken away, the time in which the thread waited for a processor; from
- * the host's clock, too, so that nothing which waits by it is done sooner.
- */
+/* Measures context_stop without the time in which the thread waited for a processor. The host's
+ * clock excludes that time, too, so that waits by that clock are not shortened. */
 static uint64_t time_stop(struct conf_end *end, uint32_t id)
 {
     const uint64_t entered = conf_enter(CONF_CALL_CONTEXT_STOP);
@@ -170,7 +168,7 @@ static uint64_t time_stop(struct conf_end *end, uint32_t id)
     return took;
 }
 
-/* Stopped further and further into a transfer, and at the end with a peer that stands still. */
+/* The context is stopped ever later in a transfer, and in the last rounds with a stopped peer. */
 static void memory(void)
 {
     const int rounds = conf_settings.fast ? 5 : 20;
@@ -189,7 +187,7 @@ static void memory(void)
     conf_exchange_close(&exchange);
 }
 
-/* What the transfers end with is no matter: the one before may have cost them their connection. */
+/* The results of the transfers do not matter: the last round may have aborted their connection. */
 static void memory_round(struct conf_exchange *exchange, int round, bool is_still)
 {
     const uint64_t length = conf_transfer_most(&exchange->end, BYTES);
@@ -224,7 +222,7 @@ static void memory_round(struct conf_exchange *exchange, int round, bool is_stil
     end->contexts[1] = NULL;
 }
 
-/* Whoever reads or writes it then crashes, as with memory that was freed. */
+/* An access then crashes, as one to freed memory may. */
 static void memory_protect(const struct conf_memory *local, int protection)
 {
     const uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks of the file, its entry and its table, for which no endpoint is opened. */
+/* Checks of the file, its entry function and its table, without an endpoint. */
 
 #include <ctype.h>
 #include <dlfcn.h>
@@ -14,7 +14,7 @@
 #define OP_SIZE_MAX 65536u
 #define OPTIONS_MAX 32u
 
-/* What a walk over symbols found. */
+/* Result of a walk over the symbols. */
 struct symbols {
     char own[256], foreign[256];
 };
@@ -86,7 +86,7 @@ static const struct na_plugin *table_get(struct na_plugin *copy)
     return table;
 }
 
-/* Names that begin with an underscore are the compiler's and the linker's. */
+/* Names that begin with an underscore belong to the compiler and the linker. */
 static void file_exports(void)
 {
     struct symbols symbols = {.own = ""};
@@ -149,7 +149,7 @@ static void entry_other_minor(void)
                  "minor %u: %s", NA_PLUGIN_ABI_MINOR + 7, reason);
 }
 
-/* The core refuses the plugin by its table's version in any case. */
+/* The core refuses such a plugin by its table's version in any case. */
 static void entry_other_major(void)
 {
     char reason[CONF_REASON_SIZE];
@@ -312,7 +312,7 @@ bool conf_name_is_wellformed(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == length;
 }
 
-/* The functions are the last members. */
+/* The functions are the last members of an extension's table. */
 static void extension_check(const char *id, size_t size, size_t members)
 {
     const struct na_plugin_extension *extension = conf_plugin.table.get_extension(id);

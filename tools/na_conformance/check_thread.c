@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks of what several threads do at once. */
+/* Checks of concurrent use by several threads. */
 
 #include <pthread.h>
 #include <sched.h>
@@ -36,7 +36,7 @@ const struct conf_check conf_checks_thread[] = {
     {0, NULL, NULL, NULL, 0},
 };
 
-/* What the threads of a check share. */
+/* Shared by the threads of a check. */
 static struct conf_traffic shared;
 static struct conf_end *end = &shared.end;
 static _Atomic uint32_t next_thread, running;
@@ -97,7 +97,7 @@ static void *sender(void *arg)
     return arg;
 }
 
-/* The ledger of operations sees a completion that comes twice. */
+/* The ledger of operations detects a second completion. */
 static void pollers(void)
 {
     pthread_t threads[THREADS];
@@ -139,7 +139,7 @@ static void contexts(void)
     conf_close(end);
 }
 
-/* Sends to the next context, and receives what the one before sends. */
+/* Sends to the next context, and receives from the previous one. */
 static void *context_user(void *arg)
 {
     const uint32_t me = atomic_fetch_add(&next_thread, 1) % THREADS;
@@ -248,7 +248,7 @@ static void join(pthread_t *threads)
         (void) pthread_join(threads[i], NULL);
 }
 
-/* A thread polls for itself, and nothing else. */
+/* Waits while polling its own context only. */
 static void wait_alone(uint32_t id, const struct conf_op *op, const char *what)
 {
     const uint64_t until = conf_now_ms() + 2 * CONF_WAIT_MS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks of progress and of sleeping. */
+/* Checks of progress and sleep. */
 
 #include <poll.h>
 #include <pthread.h>
@@ -14,9 +14,9 @@
 #include "na_conformance/exchange.h"
 #include "na_conformance/traffic.h"
 
-#define SLEEP_MS 5000 /* so long that a wake-up which is missing is seen */
+#define SLEEP_MS 5000 /* so long that a missing wake-up is noticed */
 #define SOON_MS  2500u
-#define POLLS    101 /* whose durations are compared */
+#define POLLS    101 /* number of polls whose durations are compared */
 
 static void count(void);
 static void idle(void);
@@ -72,7 +72,7 @@ const struct conf_check conf_checks_wait[] = {
     {0, NULL, NULL, NULL, 0},
 };
 
-/* All receives are posted before, so that nothing but a poll completes one. */
+/* All receives are posted before, so that only polls complete them. */
 static void count(void)
 {
     const uint32_t messages = 40;
@@ -116,7 +116,7 @@ static void idle(void)
     conf_traffic_close(&traffic);
 }
 
-/* To a peer that stands still: what the fabric does not take waits in the plugin. */
+/* The peer is stopped, so sends that the fabric does not take wait in the plugin. */
 static void queued(void)
 {
     struct conf_traffic traffic;
@@ -143,7 +143,7 @@ static void queued(void)
     conf_traffic_close(&traffic);
 }
 
-/* The peer stands still: unless transfers are native, none can end. */
+/* The peer is stopped, so no transfer can complete unless transfers are native. */
 static void outstanding(void)
 {
     struct conf_buffer buffers[2];
@@ -186,7 +186,7 @@ static void outstanding(void)
     conf_exchange_close(&exchange);
 }
 
-/* By the time that was spent without using the processor; of many, the one in the middle. */
+/* Compares the median of the time that polls spend without using the processor. */
 static void polls_require_short(const struct conf_end *end, const char *what)
 {
     uint64_t slept[POLLS];
@@ -322,7 +322,7 @@ static void descriptor(void)
     conf_traffic_close(&traffic);
 }
 
-/* A peer that is known, receives that are posted, and silence. */
+/* A known peer and posted receives, without traffic. */
 static void quiet(void)
 {
     struct conf_traffic traffic;
@@ -351,10 +351,10 @@ static void quiet(void)
 struct starter {
     struct conf_end *end;
     struct conf_op *op;
-    struct conf_buffer out; /* or in */
+    struct conf_buffer out; /* or a receive buffer */
 };
 
-/* A transfer for another thread. */
+/* A transfer that another thread starts. */
 struct starting {
     struct conf_exchange *exchange;
     struct conf_op *op;
@@ -375,7 +375,7 @@ static void thread(void)
         conf_close(&end);
         conf_skip("there is no descriptor");
     }
-    conf_host_set_notify(notify); /* what is completed in that thread, the core tells us */
+    conf_host_set_notify(notify); /* the core is notified of completions in the other thread */
     starter.end = &end;
     starter.op = conf_op_new(&end);
     op = conf_op_new(&end);
@@ -411,7 +411,7 @@ static void *send_later(void *arg)
     return NULL;
 }
 
-/* The message is there before its receive. */
+/* The message has arrived before its receive is posted. */
 static void thread_receive(void)
 {
     struct starter starter;
@@ -457,7 +457,7 @@ static void *receive_later(void *arg)
     return NULL;
 }
 
-/* Nobody polls from the moment on at which the peer begins to send. */
+/* No thread polls after the peer was told to send. */
 static void forward(void)
 {
     const unsigned int limit_ms = 1000 * conf_patience;
@@ -480,7 +480,8 @@ static void forward(void)
     conf_traffic_close(&traffic);
 }
 
-/* What a transfer starts with does not take all of it: somebody has to go on. */
+/* A transfer is not complete when it was started: a sleeping thread must be woken to continue
+ * it. */
 static void thread_transfer(void)
 {
     struct conf_exchange exchange;
@@ -531,7 +532,7 @@ static void transfer(void)
     if (!has_descriptor(&exchange.end))
         conf_exchange_skip(&exchange, "there is no descriptor");
     conf_exchange_get(&exchange, 0, 0, exchange.size, 1);
-    conf_peer_tell(&exchange.peer, CONF_PEER_REST, CONF_PEER_ECHO, 1);
+    conf_peer_tell(&exchange.peer, CONF_PEER_SLEEP, CONF_PEER_ECHO, 1);
     for (int i = 0; i < 6; i++) {
         struct conf_op *op = conf_op_new(&exchange.end);
         uint64_t from = conf_now_ms();
@@ -576,7 +577,7 @@ static void busy(void)
     conf_traffic_close(&traffic);
 }
 
-/* It would sleep for half a second otherwise. */
+/* Without a wake-up the peer would sleep for half a second. */
 static void sleeper(void)
 {
     struct conf_traffic traffic;
@@ -588,7 +589,7 @@ static void sleeper(void)
         (conf_plugin.table.poll_get_fd == NULL ||
          conf_plugin.table.poll_get_fd(traffic.end.contexts[0]) < 0))
         conf_traffic_skip(&traffic, "there is nothing to sleep in or on");
-    conf_peer_tell(&traffic.peer, CONF_PEER_REST, CONF_PEER_ECHO, 1);
+    conf_peer_tell(&traffic.peer, CONF_PEER_SLEEP, CONF_PEER_ECHO, 1);
     for (uint32_t i = 0; i < 50; i++) {
         uint64_t from;
 
@@ -608,7 +609,8 @@ static bool has_descriptor(const struct conf_end *end)
            conf_plugin.table.poll_get_fd(end->contexts[0]) >= 0;
 }
 
-/* Polls only when the descriptor says so, or the core would; how often it slept. */
+/* Polls only after the descriptor or the core's notification woke it. Returns how often it
+ * slept. */
 static unsigned int sleep_until(struct conf_end *end, const struct conf_op *op, int also)
 {
     struct pollfd readable[2] = {
@@ -633,7 +635,7 @@ static unsigned int sleep_until(struct conf_end *end, const struct conf_op *op, 
     return sleeps;
 }
 
-/* The peer will send, some time after this has returned; conf_peer_finish() has to be called. */
+/* Has the peer send after `ms`; conf_peer_finish() must be called. */
 static void send_after(struct conf_traffic *traffic, uint32_t ms)
 {
     struct conf_peer_command command;

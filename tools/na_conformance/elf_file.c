@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading a shared object by its section headers; every offset is checked. */
+/* Reads a shared object by its section headers; every offset is checked. */
 
 #include "na_conformance/elf_file.h"
 
@@ -99,7 +99,7 @@ static void read_symbols(const struct elf_image *image, const ElfW(Shdr) * secti
     if (symbols == NULL || section->sh_link >= image->count)
         return;
     for (uint64_t i = 1; i < count; i++)
-        if (symbols[i].st_shndx != SHN_ABS) /* the name of a version */
+        if (symbols[i].st_shndx != SHN_ABS) /* SHN_ABS: the name of a symbol version */
             function(arg,
                      image_string(image, &image->sections[section->sh_link], symbols[i].st_name),
                      symbols[i].st_shndx != SHN_UNDEF, false);

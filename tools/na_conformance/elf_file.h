@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Called for each dynamic symbol, and for each needed library (with `needed`). */
+/* Called for each dynamic symbol, and for each needed library (then `needed` is true). */
 typedef void (*conf_elf_fn)(void *arg, const char *name, bool defined, bool needed);
 
 /* False: `reason` says what is wrong with the file. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Endpoints of the process: opening and closing them, progress, waiting. */
+/* Endpoints of the process: opening, closing, progress and waiting. */
 
 #include "na_conformance/end.h"
 
@@ -12,16 +12,16 @@
 
 #define INFO_GUARD 64u
 
-/* Polls that have completed nothing for so long may be rarer, and then much rarer. */
+/* After so long without completions, polls become rarer, and then much rarer. */
 #define IDLE_NS  UINT64_C(5000000)
 #define QUIET_NS UINT64_C(100000000)
 
-/* How old what conf_now_ms() knows of its thread's waiting may be. */
+/* Maximum age of the run delay that conf_now_ms() uses. */
 #define DELAY_NS UINT64_C(1000000)
 
 static int32_t class_initialize(struct conf_end *end, const struct na_plugin_init *init,
                                 size_t info_size);
-static void spoil(void *memory, size_t size);
+static void overwrite(void *memory, size_t size);
 static int32_t self_find(struct conf_end *end);
 static void op_drop(struct conf_op *op, void *arg);
 static void end_forget(struct conf_end *end);
@@ -185,7 +185,7 @@ uint64_t conf_polled(void)
     return atomic_load(&polled);
 }
 
-/* Where polls have completed nothing for a while, others get the processor. */
+/* Without completions for a while, leave the processor to others. */
 bool conf_pause(int fd)
 {
     struct pollfd told = {.fd = fd, .events = POLLIN};
@@ -203,7 +203,7 @@ bool conf_pause(int fd)
     return now - since >= QUIET_NS;
 }
 
-/* A thread that waits for a processor between the two has one of them from before. */
+/* Never goes back, although the run delay is older than the clock. */
 uint64_t conf_now_ms(void)
 {
     static _Thread_local uint64_t latest, delay, read_at;
@@ -219,7 +219,7 @@ uint64_t conf_now_ms(void)
     return latest / 1000000;
 }
 
-/* Not of malloc()'s memory: class.again counts what is in use of that. */
+/* Mapped, not allocated: class.again counts malloc()'s memory in use. */
 char *conf_text_lend(const char *text)
 {
     const size_t size = text != NULL ? strlen(text) + 1 : 0;
@@ -272,10 +272,10 @@ void conf_wait_ok(const struct conf_op *op, const char *what)
                  conf_status_name(op->status));
 }
 
-/* Two processes share a few cores: after some turns without result the other one gets one. */
+/* The processes share a few cores: after some polls without a completion, yield to the others. */
 bool conf_wait_for(const struct conf_op *op, unsigned int ms)
 {
-    uint64_t until = 0; /* most are done before the clock has to be looked at */
+    uint64_t until = 0; /* read late, because most waits end before the clock matters */
     bool is_idle = false;
 
     for (uint64_t turn = 1; !conf_op_is_done(op); turn++) {
@@ -291,8 +291,8 @@ bool conf_wait_for(const struct conf_op *op, unsigned int ms)
     return true;
 }
 
-/* What the plugin does not know of the info's struct is behind its size. The init and its texts are
- * the plugin's during the call only. */
+/* Calls initialize with guards behind the part of the info that the plugin knows. The init struct
+ * and its texts are valid during the call only, and become invalid afterwards. */
 static int32_t class_initialize(struct conf_end *end, const struct na_plugin_init *init,
                                 size_t info_size)
 {
@@ -318,12 +318,12 @@ static int32_t class_initialize(struct conf_end *end, const struct na_plugin_ini
     status = conf_plugin.table.initialize(&lent, (struct na_host_class *) (void *) end,
                                           &end->na_class, &out.info);
     conf_leave(CONF_CALL_INITIALIZE, entered);
-    spoil(&lent, sizeof(lent));
+    overwrite(&lent, sizeof(lent));
     for (int i = 0; i < 4; i++)
         conf_text_take_back(texts[i]);
     if (conf_guard_broken(behind, sizeof(out) - info_size) >= 0)
         conf_watch_broken(CONF_WATCH_BOUNDS, "initialize wrote past the size of the class's info");
-    memcpy(&end->info, &out.info, info_size); /* the rest is 0 */
+    memcpy(&end->info, &out.info, info_size); /* the rest stays 0 */
     if (status != NA_PLUGIN_SUCCESS && end->na_class != NULL) {
         entered = conf_enter(CONF_CALL_FINALIZE);
         (void) conf_plugin.table.finalize(end->na_class);
@@ -335,8 +335,8 @@ static int32_t class_initialize(struct conf_end *end, const struct na_plugin_ini
     return status;
 }
 
-/* Also where the compiler sees that nobody reads it any more. */
-static void spoil(void *memory, size_t size)
+/* Overwrites memory that is not read any more; volatile, so that the compiler keeps the stores. */
+static void overwrite(void *memory, size_t size)
 {
     volatile uint8_t *bytes = memory;
 

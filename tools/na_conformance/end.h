@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Endpoints of the process: opening, progress, waiting, messages. What a check does not expect to
- * fail ends the check when it does. */
+/* Endpoints of the process: opening, progress, waiting, messages. A function that fails
+ * unexpectedly ends the check. */
 
 #ifndef AMALGAM_CONF_END_H
 #define AMALGAM_CONF_END_H
@@ -16,7 +16,7 @@
 #define CONF_CONTEXTS_MAX 4
 #define CONF_ADDRESS_SIZE 1024
 
-/* Long enough for anything that happens at all; of the time of conf_now_ms(). */
+/* Long enough for everything that can complete; measured by conf_now_ms(). */
 #define CONF_WAIT_MS (10000u * conf_patience)
 
 struct conf_end {
@@ -31,64 +31,65 @@ struct conf_end {
     struct conf_end *next;
 };
 
-/* How an endpoint is to be opened; zeros are the usual. */
+/* Options of an endpoint; zeros are the defaults. */
 struct conf_open {
-    bool origin_only; /* nobody is to send who was not told of it */
+    bool origin_only; /* only peers that know its address send to it */
     uint32_t contexts;
     uint32_t progress_mode;
     uint32_t thread_mode;
-    uint64_t message_size; /* hint for both kinds */
-    const char *protocol;  /* another one than the init string's */
-    bool first_minor;      /* the class's info has the size that it has in minor 0 of the ABI */
+    uint64_t message_size; /* hint for both kinds of messages */
+    const char *protocol;  /* instead of the init string's */
+    bool first_minor;      /* the class's info has its size of ABI minor 0 */
 };
 
-/* A buffer for messages, as the plugin gives it or between guards. */
+/* A message buffer, allocated by the plugin or between guards. */
 struct conf_buffer {
     uint8_t *data;
     uint64_t size;
-    void *fabric; /* what goes along with it */
+    void *fabric; /* the plugin's data of the buffer */
     const struct conf_end *end;
     struct conf_block block;
 };
 
-/* `how` NULL: as usual. conf_try_open() returns what initialize() did. */
+/* `how` may be NULL for the defaults. conf_try_open() returns the result of initialize(). */
 void conf_open(struct conf_end *end, const struct conf_open *how);
 int32_t conf_try_open(struct conf_end *end, const struct conf_open *how);
 void conf_close(struct conf_end *end);
 
-/* The halves of closing; everything outstanding has to be complete after the first. */
+/* The two steps of closing; all outstanding operations must be complete after the first one. */
 void conf_stop(struct conf_end *end);
 void conf_destroy(struct conf_end *end);
 
-/* A context made by hand. */
+/* Creates a context explicitly. */
 int32_t conf_context_create(struct conf_end *end, uint32_t id);
 
-/* All endpoints of the process progress; conf_progress_ms() for a while. */
+/* Makes progress on all endpoints of the process; conf_progress_ms() for some time. */
 void conf_progress(void);
 void conf_progress_ms(unsigned int ms);
 int32_t conf_poll(const struct conf_end *end, uint32_t id, uint32_t *count);
 
-/* What all polls of the process have added to their counts. */
+/* Sum of the counts of all polls in the process. */
 uint64_t conf_polled(void);
 
-/* Between polls; longer where they complete nothing, but not longer than until `fd` is readable,
- * unless that is -1. Returns true when nothing comes, so that one poll at a time is enough. */
+/* Pauses between polls, longer if they complete nothing, but only until `fd` is readable, unless
+ * that is -1. Returns true after a longer time without completions: one poll at a time is
+ * enough. */
 bool conf_pause(int fd);
 
-/* Time that passes, but not while this thread waits for a processor: on a machine that is busy with
- * other things everything takes longer, and nothing hangs. Compare it in one thread only. */
+/* Time in ms that stands still while this thread waits for a processor: on a busy machine
+ * everything takes longer, without being stuck. Compare values of one thread only. */
 uint64_t conf_now_ms(void);
 
-/* A copy of a text for one call, and its end: whoever kept a pointer to it crashes. */
+/* Copies a text for one call, and unmaps it afterwards: a plugin that keeps the pointer crashes. */
 char *conf_text_lend(const char *text);
 void conf_text_take_back(char *text);
 
-/* Other loops that progress may want to leave endpoints alone, for threads of their own. */
+/* Excludes an endpoint from the progress of other loops, for threads that poll it themselves. */
 void conf_leave_alone(struct conf_end *end);
 
 struct conf_op *conf_op_new(const struct conf_end *end);
 
-/* Waits for a completion; `what` says of what. conf_wait_ok() requires success of it, too. */
+/* Waits for a completion; `what` names the operation. conf_wait_ok() also requires success. */
 void conf_wait(const struct conf_op *op, const char *what);
 void conf_wait_ok(const struct conf_op *op, const char *what);
 bool conf_wait_for(const struct conf_op *op, unsigned int ms);
@@ -99,18 +100,18 @@ void conf_addr_free(struct conf_end *end, struct na_plugin_addr *addr);
 bool conf_addr_same(struct conf_end *end, struct na_plugin_addr *a, struct na_plugin_addr *b);
 void conf_addr_string(struct conf_end *end, struct na_plugin_addr *addr, char *text, size_t size);
 
-/* Buffers; a send buffer has its header. `flags` are NA_PLUGIN_BUF_*; 0 is memory of our own. */
+/* Buffers; a send buffer has its header. `flags` are NA_PLUGIN_BUF_*; 0 is memory of the check. */
 void conf_buffer_get(struct conf_buffer *buffer, const struct conf_end *end, uint64_t size,
                      uint32_t flags, bool expected);
 void conf_buffer_check(const struct conf_buffer *buffer, const char *what);
 void conf_buffer_put(struct conf_buffer *buffer);
 
-/* Bytes of the plugin's at the front of a message, and what is left of the largest. */
+/* Size of the plugin's header of a message, and the largest message and payload. */
 uint64_t conf_header(const struct conf_end *end, bool expected);
 uint64_t conf_max_message(const struct conf_end *end, bool expected);
 uint64_t conf_max_payload(const struct conf_end *end);
 
-/* Posts; `size` is that of the message, header included. */
+/* Post an operation; `size` is the size of the message with the header. */
 int32_t conf_send(struct conf_end *end, uint32_t id, struct conf_op *op,
                   const struct conf_buffer *buffer, uint64_t size, struct na_plugin_addr *dest,
                   uint32_t dest_id, uint32_t tag, bool expected);
@@ -125,11 +126,11 @@ int32_t conf_recv_multi(struct conf_end *end, uint32_t id, struct conf_op *op,
 int32_t conf_cancel(struct conf_end *end, uint32_t id, struct conf_op *op);
 /* The same for a thread whose calls are not watched. */
 int32_t conf_cancel_aside(struct conf_end *end, uint32_t id, struct conf_op *op);
-/* Both call cancel_trusted from now on; without one the check is skipped then. */
+/* Makes both call cancel_trusted from now on; skips the check if the plugin has none. */
 void conf_cancel_trusted(void);
 
-/* The same, where refusal ends the check. A send is tried again as long as resources are short,
- * also by conf_try_send(), which returns a refusal. */
+/* The same, but refusal ends the check. Sends are retried while resources are short, also by
+ * conf_try_send(), which returns other errors. */
 void conf_must_send(struct conf_end *end, uint32_t id, struct conf_op *op,
                     const struct conf_buffer *buffer, uint64_t size, struct na_plugin_addr *dest,
                     uint32_t dest_id, uint32_t tag, bool expected);
@@ -142,13 +143,13 @@ void conf_must_recv_expected(struct conf_end *end, uint32_t id, struct conf_op *
                              struct conf_buffer *buffer, struct na_plugin_addr *source,
                              uint32_t source_id, uint32_t tag);
 
-/* One message to its end. */
+/* Sends one message and waits for its completion. */
 void conf_send_wait(struct conf_end *end, uint32_t id, const struct conf_buffer *buffer,
                     uint64_t size, struct na_plugin_addr *dest, uint32_t dest_id, uint32_t tag,
                     bool expected);
 
-/* Content by which a message is recognised: from a seed, of any size. conf_is_filled() returns
- * where it differs, or -1. */
+/* Fills data of any size from a seed, to recognize a message. conf_is_filled() returns the first
+ * difference, or -1. */
 void conf_fill(uint8_t *data, uint64_t size, uint64_t seed);
 int64_t conf_is_filled(const uint8_t *data, uint64_t size, uint64_t seed);
 

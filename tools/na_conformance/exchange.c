@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Transfers with a peer, and looks at its memory. */
+/* Transfers with a peer, and checks of its memory. */
 
 #include "na_conformance/exchange.h"
 
@@ -97,11 +97,11 @@ void conf_exchange_fill_there(struct conf_exchange *exchange, uint32_t seed)
     conf_peer_call(&exchange->peer, &fill, &reply);
 }
 
-void conf_exchange_look(struct conf_exchange *exchange, uint64_t offset, uint64_t length,
-                        uint64_t seed)
+void conf_exchange_verify(struct conf_exchange *exchange, uint64_t offset, uint64_t length,
+                          uint64_t seed)
 {
     const struct conf_peer_command look = {
-        .kind = CONF_PEER_LOOK, .offset = offset, .size = length, .tag = (uint32_t) seed};
+        .kind = CONF_PEER_VERIFY, .offset = offset, .size = length, .tag = (uint32_t) seed};
     struct conf_peer_reply reply;
 
     conf_peer_call(&exchange->peer, &look, &reply);

@@ -11,16 +11,16 @@ struct conf_exchange {
     struct conf_end end;
     struct conf_peer peer;
     struct conf_memory local;
-    struct na_plugin_mem *remote; /* seed 1 at the beginning */
+    struct na_plugin_mem *remote; /* initially filled with seed 1 */
     uint64_t size;
     uint8_t handle[CONF_HANDLE_SIZE];
     uint64_t handle_size;
 };
 
-/* Skips the check when the plugin has no put and get. */
+/* Skips the check if the plugin has no put and get. */
 void conf_exchange_require_rma(void);
 
-/* Loads the plugin and opens; `flags` are the peer's memory's. */
+/* Loads the plugin and opens both sides; `flags` are those of the peer's memory. */
 void conf_exchange_open(struct conf_exchange *exchange, uint64_t size, uint32_t pieces,
                         uint32_t pieces_there, uint32_t flags);
 void conf_exchange_open_loaded(struct conf_exchange *exchange, uint64_t size, uint32_t pieces,
@@ -29,18 +29,18 @@ void conf_exchange_open_with(struct conf_exchange *exchange, uint64_t size, uint
                              uint32_t pieces_there, uint32_t flags, const struct conf_open *how);
 void conf_exchange_close(struct conf_exchange *exchange);
 
-/* conf_skip() after that: a peer that is left open is killed, and cannot clean up. */
+/* Closes the exchange, then conf_skip(): an open peer would be killed, and could not clean up. */
 _Noreturn void conf_exchange_skip(struct conf_exchange *exchange, const char *reason);
 
-/* To their end; a get compares with the seed. */
+/* Transfer and wait for completion; a get compares the bytes with the seed. */
 void conf_exchange_put(struct conf_exchange *exchange, uint64_t local_offset,
                        uint64_t remote_offset, uint64_t length);
 void conf_exchange_get(struct conf_exchange *exchange, uint64_t local_offset,
                        uint64_t remote_offset, uint64_t length, uint64_t seed);
 
-/* The peer fills its memory, or looks whether it is of that seed. */
+/* Has the peer fill its memory, or verify that it contains the pattern of a seed. */
 void conf_exchange_fill_there(struct conf_exchange *exchange, uint32_t seed);
-void conf_exchange_look(struct conf_exchange *exchange, uint64_t offset, uint64_t length,
-                        uint64_t seed);
+void conf_exchange_verify(struct conf_exchange *exchange, uint64_t offset, uint64_t length,
+                          uint64_t seed);
 
 #endif /* AMALGAM_CONF_EXCHANGE_H */

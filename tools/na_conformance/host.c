@@ -14,7 +14,7 @@
 #include "na_conformance/shared.h"
 
 #define OP_MAGIC   UINT64_C(0x6f702d6c6564676b)
-#define OP_OFFSET  256u /* of the private part, apart from the alignment that is added */
+#define OP_OFFSET  256u /* offset of the private part, without the alignment added to it */
 #define GUARD_SIZE 64u
 
 _Static_assert(sizeof(struct conf_op) <= OP_OFFSET - GUARD_SIZE, "room for the guard");
@@ -70,7 +70,7 @@ const struct na_host *conf_host(void)
     return &host;
 }
 
-/* Functions of later versions would follow; whoever looks at them by mistake finds NULL. */
+/* A table with room for functions of later versions, which are NULL. */
 const struct na_host *conf_host_of(uint32_t abi_version)
 {
     static struct {
@@ -95,7 +95,7 @@ const struct na_host *conf_host_first(void)
     return &first;
 }
 
-/* The private part is aligned as asked for and not better. */
+/* The private part is aligned to op_align, but not to more. */
 void conf_host_set_op(uint32_t op_size, uint32_t op_align)
 {
     private_size = op_size;
@@ -104,7 +104,8 @@ void conf_host_set_op(uint32_t op_size, uint32_t op_align)
 
 struct conf_op *conf_op_make(const void *owner)
 {
-    const size_t size = private_offset + private_size + GUARD_SIZE + private_size; /* and a copy */
+    const size_t size =
+        private_offset + private_size + GUARD_SIZE + private_size; /* the last part is a copy */
     struct conf_op *op = NULL;
 
     if (posix_memalign((void **) (void *) &op, 256, size) != 0)
@@ -174,7 +175,7 @@ void conf_ops_check_completed(const void *owner, const char *when)
     (void) pthread_mutex_unlock(&ops_mutex);
 }
 
-/* The memory is kept: a completion that comes later is seen as what it is. */
+/* The memory is not freed, so that a late completion is recognized. */
 void conf_ops_end(const void *owner, void (*function)(struct conf_op *op, void *arg), void *arg)
 {
     (void) pthread_mutex_lock(&ops_mutex);
@@ -270,7 +271,7 @@ static int32_t host_complete_multi(void *priv, int32_t status, void *buf, uint64
     if (buf != NULL && multi_is_inside(op, buf, size))
         op->used = (uint64_t) ((uint8_t *) buf - op->data) + size;
     if (status == NA_PLUGIN_SUCCESS &&
-        last == 0) /* the last one is counted when the operation ends */
+        last == 0) /* the last message is counted when the operation ends */
         (void) atomic_fetch_add(&completions, 1);
     if (last != 0 && op_end_begin(op, status, "op_complete_multi_recv")) {
         op->status = status;
@@ -279,7 +280,7 @@ static int32_t host_complete_multi(void *priv, int32_t status, void *buf, uint64
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Errors are wanted always: the last one explains a failure. */
+/* Errors are always enabled: the last one explains a failure. */
 static uint32_t host_log_enabled(uint32_t level)
 {
     return level == NA_PLUGIN_LOG_ERROR || level <= log_level;
@@ -332,7 +333,7 @@ static struct conf_op *op_find(void *priv, const char *function)
     return NULL;
 }
 
-/* Makes the caller the one who completes it; false: it is completed, or nobody has posted it. */
+/* Moves the operation to ENDING, once; false: it is complete already, or was not posted. */
 static bool op_end_begin(struct conf_op *op, int32_t status, const char *function)
 {
     uint32_t state = CONF_OP_POSTED;
@@ -409,7 +410,7 @@ static void op_check_guards(const struct conf_op *op)
                           (long long) (private_size + after), private_size);
 }
 
-/* Another thread may have used it again by then. */
+/* Checks that the private part was not written to after the completion, before its next use. */
 static void op_check_left_alone(struct conf_op *op)
 {
     if (memcmp(op_copy(op), conf_op_private(op), private_size) != 0)
@@ -417,7 +418,7 @@ static void op_check_left_alone(struct conf_op *op)
                           kind_name(op->kind));
 }
 
-/* Of the private part when the operation was completed, behind the guard. */
+/* Copy of the private part as it was at the completion, behind the guard. */
 static uint8_t *op_copy(struct conf_op *op)
 {
     return (uint8_t *) op + private_offset + private_size + GUARD_SIZE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory for plugins: counted, guarded, refused when a check wants it; and blocks between pages
- * that nobody can touch. */
+/* Memory for plugins: counted, guarded, failing on demand; and blocks between inaccessible
+ * pages. */
 
 #include "na_conformance/host_memory.h"
 
@@ -16,10 +16,10 @@
 
 #define MEMORY_MAGIC UINT64_C(0x6d656d2d6c697665)
 #define MEMORY_FREED UINT64_C(0x6d656d2d66726565)
-#define HEAD_ROOM    64u /* malloc's own notes in freed memory do not reach our head */
+#define HEAD_ROOM    64u /* malloc()'s data in freed memory do not overwrite the head */
 #define TAIL         32u
 #define BLOCK_GUARD  64u
-/* AddressSanitizer watches what malloc() gives. */
+/* Large blocks are mapped; AddressSanitizer watches only malloc()'s memory. */
 #ifdef __SANITIZE_ADDRESS__
 #    define LARGE UINT64_MAX
 #else
@@ -28,12 +28,12 @@
 #define GUARD_BYTE 0xa5u
 #define FREED_BYTE 0xddu
 
-/* In front of what the plugin gets. */
+/* In front of the memory that the plugin gets. */
 struct memory_head {
     uint64_t magic;
     uint64_t size;
     void *raw;
-    uint64_t mapped; /* bytes, of a large block */
+    uint64_t mapped; /* size of the mapping of a large block */
     uint64_t guard;
 };
 
@@ -52,7 +52,7 @@ void *conf_memory_alloc(uint64_t size, uint64_t align)
 
     (void) atomic_fetch_add(&total, 1);
     if (atomic_load(&until_failure) >= 0 && atomic_fetch_sub(&until_failure, 1) <= 0) {
-        atomic_store(&until_failure, 0); /* it stays so */
+        atomic_store(&until_failure, 0); /* and all later ones fail */
         return NULL;
     }
     if ((align & (align - 1)) != 0 || size > PTRDIFF_MAX || align > (1u << 30)) {
@@ -70,7 +70,8 @@ void *conf_memory_alloc(uint64_t size, uint64_t align)
     return raw + room;
 }
 
-/* A small block that was freed is not used again at once, so that a second free is seen. */
+/* Checks and frees. The head of a small block stays readable for a while, to detect a second
+ * free. */
 void conf_memory_free(void *ptr)
 {
     struct memory_head *head = ptr == NULL ? NULL : (struct memory_head *) ptr - 1;
@@ -91,7 +92,7 @@ void conf_memory_free(void *ptr)
     raw_free(head);
 }
 
-/* Zeros. The pages of a large block are new, and are not touched before the plugin does it. */
+/* Allocates zeroed memory. A large block has new pages, which the plugin touches first. */
 static uint8_t *raw_alloc(uint64_t room, uint64_t size, uint64_t *mapped)
 {
     const bool is_large = size >= LARGE && room <= (uint64_t) sysconf(_SC_PAGESIZE);
@@ -108,7 +109,7 @@ static uint8_t *raw_alloc(uint64_t room, uint64_t size, uint64_t *mapped)
     return raw;
 }
 
-/* Whoever uses a large block later crashes. */
+/* Frees memory; an access to a large block then crashes. */
 static void raw_free(struct memory_head *head)
 {
     if (head->mapped != 0) {
@@ -135,7 +136,7 @@ void conf_host_fail_allocation(int64_t count)
     atomic_store(&until_failure, count);
 }
 
-/* The data ends at a multiple of 64 bytes, a guard follows, then memory that faults. */
+/* The data ends at a multiple of 64 bytes, followed by a guard and an inaccessible page. */
 void conf_block_map(struct conf_block *block, uint64_t size)
 {
     const uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The host table's two functions of memory. */
+/* The host table's memory functions. */
 
 #ifndef AMALGAM_CONF_HOST_MEMORY_H
 #define AMALGAM_CONF_HOST_MEMORY_H

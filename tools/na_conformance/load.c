@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loading the plugin's file as the core does, but into a host of our own. */
+/* Loads the plugin's file as the core does, but with our own host table. */
 
 #include "na_conformance/load.h"
 
@@ -24,7 +24,7 @@ static const void *extension_get(const char *id, size_t size);
 struct conf_settings conf_settings;
 struct conf_plugin conf_plugin;
 
-/* A pointer in front of it would be compared, too; the strings are what people see. */
+/* Copy of the table to detect changes. It compares pointers; the strings are checked separately. */
 static struct na_plugin table_before;
 
 void conf_load(void)
@@ -66,7 +66,7 @@ void *conf_load_file(char *reason, size_t size)
     char path[4096];
     void *handle;
 
-    /* Without a slash dlopen() would search. */
+    /* dlopen() would search for a name without a slash. */
     if (realpath(conf_settings.plugin, path) == NULL) {
         (void) snprintf(reason, size, "there is no file %s", conf_settings.plugin);
         return NULL;
@@ -113,7 +113,8 @@ bool conf_load_table(const struct na_plugin *original, struct na_plugin *table)
     return true;
 }
 
-/* `plugin+protocol://address`, `protocol` alone, or the plugin alone: its best usable offer. */
+/* Splits `plugin+protocol://address`, `protocol` alone, or the plugin's name alone: its best
+ * usable offer. */
 bool conf_load_init(const char *init, const struct na_plugin *table, struct conf_plugin *plugin)
 {
     const char *separator = strstr(init, "://"), *protocol = init, *plus;
@@ -178,7 +179,7 @@ static bool is_name_of(const struct na_plugin *table, const char *name, size_t l
     return false;
 }
 
-/* As the core does it, which checks the names as well. */
+/* Splits the options as the core does, which also checks their names. */
 static void split_options(struct conf_plugin *plugin, const struct na_plugin *table)
 {
     char *mark = table->option_names != NULL ? strrchr(plugin->address, '?') : NULL;
@@ -190,7 +191,7 @@ static void split_options(struct conf_plugin *plugin, const struct na_plugin *ta
     *mark = '\0';
 }
 
-/* Many endpoints are opened at once: they cannot share a port. */
+/* Endpoints that are open at the same time cannot share a port. */
 static void strip_port(char *address)
 {
     char *colon = strrchr(address, ':');
@@ -206,10 +207,10 @@ static int32_t pick_protocol(void *arg, const struct na_plugin_offer *offer)
     if ((offer->flags & NA_PLUGIN_OFFER_USABLE) == 0)
         return NA_PLUGIN_SUCCESS;
     (void) snprintf(plugin->protocol, sizeof(plugin->protocol), "%s", offer->protocol);
-    return NA_PLUGIN_EXIST; /* the best one comes first */
+    return NA_PLUGIN_EXIST; /* the best offer comes first */
 }
 
-/* The core opens nothing else. */
+/* The core opens usable offers only. */
 static void offer_require(void)
 {
     char reason[256] = "it does not offer it";
@@ -219,7 +220,7 @@ static void offer_require(void)
                  conf_settings.init, conf_plugin.table.name, reason);
 }
 
-/* Empty when one can be opened, otherwise why not. */
+/* Sets the reason why the offer is not usable; empty if it is. */
 static int32_t offer_note(void *arg, const struct na_plugin_offer *offer)
 {
     char *reason = arg;

@@ -44,7 +44,7 @@ int main(int argc, char *argv[])
                : TOOL_EXIT_FAILED;
 }
 
-/* A program that opens another kind, a pipe for instance, may wait for ever. */
+/* Opening another kind of file, for instance a pipe, may block for ever. */
 static bool plugin_is_file(const char *path)
 {
     struct stat status;

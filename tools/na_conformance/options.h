@@ -16,8 +16,8 @@ struct conf_options {
     unsigned int patience;
     bool list;
     enum conf_form form;
-    /* Of a peer process, which na_conformance starts itself. */
-    unsigned int control_fd; /* 0: it is none */
+    /* Options of a peer process, which na_conformance starts itself. */
+    unsigned int control_fd; /* 0: not a peer process */
     unsigned int shared_fd;
     struct conf_peer_options peer;
 };

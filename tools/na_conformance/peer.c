@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The checks' side of a peer process. */
+/* The parent's side of a peer process. */
 
 #include "na_conformance/peer.h"
 
@@ -17,7 +17,7 @@
 #include "common/tool_process.h"
 #include "na_conformance/runner.h"
 
-#define PEER_DESCRIPTORS 1024 /* those below are looked at */
+#define PEER_DESCRIPTORS 1024 /* lower descriptors are closed on exec */
 
 static void peer_exec(int control_fd, const struct conf_peer_options *options, pid_t parent);
 static void peer_inherit_nothing(void);
@@ -211,7 +211,7 @@ bool conf_peers_live(void)
     return live;
 }
 
-/* In the child; does not return. */
+/* Runs the peer in the child process; does not return. */
 static void peer_exec(int control_fd, const struct conf_peer_options *options, pid_t parent)
 {
     char control[16], shared[16], contexts[16], progress[16], log[16], patience[16];
@@ -249,14 +249,15 @@ static void peer_exec(int control_fd, const struct conf_peer_options *options, p
     _exit(TOOL_EXIT_FAILED);
 }
 
-/* Not all sockets of libraries end with exec: a peer with one of ours would listen in our place. */
+/* Some libraries do not close their sockets on exec, and a peer that inherited one would listen
+ * in our place. */
 static void peer_inherit_nothing(void)
 {
     for (int fd = STDERR_FILENO + 1; fd < PEER_DESCRIPTORS; fd++)
         (void) fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-/* False: there is none yet. A peer that has ended ends the check. */
+/* False: no reply yet. A peer that has ended ends the check. */
 static bool reply_take(struct conf_peer *peer, struct conf_peer_reply *reply)
 {
     ssize_t got = recv(peer->fd, reply, sizeof(*reply), MSG_DONTWAIT);

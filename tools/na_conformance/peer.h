@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A second process with an endpoint of the same plugin, which does what it is told through a socket
- * of its own: nothing of what is checked is needed to tell it. */
+/* A second process with an endpoint of the same plugin. It is controlled over a socket,
+ * independently of the plugin under test. */
 
 #ifndef AMALGAM_CONF_PEER_H
 #define AMALGAM_CONF_PEER_H
@@ -14,32 +14,32 @@
 #define CONF_HANDLE_SIZE 2048
 #define CONF_NOWHERE     UINT64_MAX /* no byte differs */
 
-/* Number `number` of a stream of messages: a receiving context looks at the order within each. */
+/* Number `number` of a stream of messages: a receiving context checks the order of each stream. */
 #define CONF_STREAMS                   4u
 #define CONF_IN_STREAM(stream, number) ((uint64_t) (stream) << 32 | (number))
 
 enum conf_peer_kind {
-    CONF_PEER_HELLO,    /* the first reply, with the address as text */
-    CONF_PEER_LISTEN,   /* `count` receives on each context (0: none), `mode` */
-    CONF_PEER_SEND,     /* `count` messages with `size` bytes after the header to `text`, on
-                           `context` to `dest`; tags `tag`, +1 ..; `mode`; replies when done */
-    CONF_PEER_START,    /* the same; replies at once, and stops when one is refused */
-    CONF_PEER_REPORT,   /* values: counted, out of order, with wrong content; text: last source */
-    CONF_PEER_EXPOSE,   /* `size` bytes filled with seed 1, in `count` pieces with flags `mode` */
+    CONF_PEER_HELLO,    /* the first reply, with the address in text */
+    CONF_PEER_LISTEN,   /* posts `count` receives on each context (0: none), `mode` */
+    CONF_PEER_SEND,     /* sends `count` messages with `size` bytes after the header to `text`,
+                         * from `context` to `dest`; tags `tag`, +1 ..; `mode`; replies when done */
+    CONF_PEER_START,    /* the same; replies at once, and stops when a send is refused */
+    CONF_PEER_REPORT,   /* values: counted, out of order, wrong content; text: last source */
+    CONF_PEER_EXPOSE,   /* registers `size` bytes of seed 1, in `count` pieces, flags `mode` */
     CONF_PEER_HIDE,     /* deregisters */
-    CONF_PEER_FILL,     /* fills it with seed `tag` */
-    CONF_PEER_LOOK,     /* values[0]: the first byte of `size` at `offset` not of seed `tag` */
+    CONF_PEER_FILL,     /* fills the memory with seed `tag` */
+    CONF_PEER_VERIFY,   /* values[0]: first of `size` bytes at `offset` not of seed `tag` */
     CONF_PEER_TRANSFER, /* `size` bytes with the handle and `text`; `mode` 1 puts seed `tag`, 0
-                           gets; status; values[0]: the first byte got that is not of the seed */
-    CONF_PEER_GET_LOOP, /* gets without end, or until one fails; replies at once */
-    CONF_PEER_NAP,      /* does nothing for `count` ms; replies before */
-    CONF_PEER_REST      /* `count` not 0: sleeps in the plugin's ways of waiting from now on */
+                         * gets; status; values[0]: first byte that differs */
+    CONF_PEER_GET_LOOP, /* gets repeatedly until one fails; replies at once */
+    CONF_PEER_NAP,      /* sleeps for `count` ms without polling; replies before */
+    CONF_PEER_SLEEP     /* `count` not 0: from now on sleeps in the plugin's ways of waiting */
 };
 
 /* Modes of CONF_PEER_LISTEN, and of CONF_PEER_SEND */
 enum conf_peer_mode {
-    CONF_PEER_ECHO,  /* sends it back as an expected message with its tag to context `dest` */
-    CONF_PEER_COUNT, /* counts; each begins with its number as uint64_t; see CONF_IN_STREAM() */
+    CONF_PEER_ECHO,  /* answers with an expected message, the same tag, to context `dest` */
+    CONF_PEER_COUNT, /* counts messages, which begin with a uint64_t number; see CONF_IN_STREAM() */
     CONF_PEER_UNEXPECTED,
     CONF_PEER_EXPECTED,
     CONF_PEER_MIXED /* each tag twice: an unexpected, then an expected message */
@@ -76,7 +76,7 @@ struct conf_peer {
     struct conf_peer *next;
 };
 
-/* How a peer opens its endpoint. */
+/* Options of the peer's endpoint. */
 struct conf_peer_options {
     uint32_t contexts;
     uint32_t progress_mode;
@@ -88,21 +88,21 @@ void conf_peer_stop(struct conf_peer *peer);
 void conf_peer_kill(struct conf_peer *peer);
 void conf_peer_pause(const struct conf_peer *peer, bool pause);
 
-/* The usual beginning and end: a peer, an endpoint, the peer's address. */
+/* The usual beginning and end: a peer, an endpoint, and the peer's address. */
 void conf_pair_open(struct conf_peer *peer, struct conf_end *end, const struct conf_open *how);
 void conf_pair_close(struct conf_peer *peer, struct conf_end *end);
 
-/* Tells it something, and makes progress until it replies. Its status is the caller's to check. */
+/* Sends a command, and makes progress until the reply. The caller checks the reply's status. */
 void conf_peer_call(struct conf_peer *peer, const struct conf_peer_command *command,
                     struct conf_peer_reply *reply);
 void conf_peer_tell(struct conf_peer *peer, enum conf_peer_kind kind, enum conf_peer_mode mode,
                     uint32_t count);
 
-/* The halves of it. */
+/* The two halves of a call. */
 void conf_peer_post(struct conf_peer *peer, const struct conf_peer_command *command);
 void conf_peer_finish(struct conf_peer *peer, struct conf_peer_reply *reply);
 
-/* Has it send, with all its contexts 0; `how` is CONF_PEER_SEND or CONF_PEER_START. */
+/* Has the peer send between contexts 0; `how` is CONF_PEER_SEND or CONF_PEER_START. */
 void conf_peer_send(struct conf_peer *peer, enum conf_peer_kind how, const struct conf_end *to,
                     enum conf_peer_mode mode, uint32_t count, uint64_t size, uint32_t tag);
 
@@ -110,14 +110,14 @@ void conf_peer_sending(struct conf_peer_command *command, enum conf_peer_kind ho
                        const struct conf_end *to, enum conf_peer_mode mode, uint32_t count,
                        uint64_t size, uint32_t tag);
 
-/* How many messages it counted, all in order and with their content, else the check fails. Waits
- * until they are `wanted`. */
+/* Waits until the peer has counted `wanted` messages, all in order and with the right content;
+ * otherwise fails the check. */
 void conf_peer_expect_count(struct conf_peer *peer, uint64_t wanted);
 
-/* Whether all peers that were not ended live; says so to the watch when not. */
+/* Whether all peers that were not ended are alive; otherwise breaks a watched promise. */
 bool conf_peers_live(void);
 
-/* The peer process itself. */
+/* Main function of the peer process. */
 int conf_peer_main(int control_fd, int shared_fd, const struct conf_peer_options *options);
 
 #endif /* AMALGAM_CONF_PEER_H */

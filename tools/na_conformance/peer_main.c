@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The peer process: opens an endpoint, does what it is told, and closes it when the socket ends. */
+/* The peer process: opens an endpoint, executes commands, and ends when the socket is closed. */
 
 #include <errno.h>
 #include <poll.h>
@@ -26,7 +26,7 @@ struct receive {
     bool posted;
 };
 
-/* A message on its way; its address is kept until it is done. */
+/* A send in progress; its address is kept until its completion. */
 struct sending {
     struct conf_op *op;
     struct conf_buffer buffers[2]; /* unexpected, expected */
@@ -39,7 +39,7 @@ static bool is_replied_first(uint32_t kind);
 static void execute(const struct conf_peer_command *command, struct conf_peer_reply *reply);
 static void execute_memory(const struct conf_peer_command *command, struct conf_peer_reply *reply);
 static void turn(int fd);
-static void rest(void);
+static void sleep_in_plugin(void);
 static void listen_with(const struct conf_peer_command *command);
 static void receives_check(void);
 static void message_arrived(struct receive *receive);
@@ -61,7 +61,7 @@ static struct conf_peer_command listening;
 static struct conf_memory memory;
 static uint64_t counts[3], next_numbers[CONF_CONTEXTS_MAX][CONF_STREAMS];
 static char last_source[CONF_ADDRESS_SIZE];
-static bool resting;
+static bool sleeps;
 
 int conf_peer_main(int control_fd, int shared_fd, const struct conf_peer_options *options)
 {
@@ -132,8 +132,8 @@ static void execute(const struct conf_peer_command *command, struct conf_peer_re
     case CONF_PEER_GET_LOOP:
         get_loop(command);
         break;
-    case CONF_PEER_REST:
-        resting = command->count != 0;
+    case CONF_PEER_SLEEP:
+        sleeps = command->count != 0;
         break;
     default:
         execute_memory(command, reply);
@@ -157,7 +157,7 @@ static void execute_memory(const struct conf_peer_command *command, struct conf_
     case CONF_PEER_FILL:
         conf_memory_fill(&memory, 0, memory.size, command->tag);
         break;
-    case CONF_PEER_LOOK:
+    case CONF_PEER_VERIFY:
         reply->values[0] =
             conf_memory_differs(&memory, command->offset, command->size, command->tag);
         conf_memory_check(&memory);
@@ -174,7 +174,7 @@ static void execute_memory(const struct conf_peer_command *command, struct conf_
     }
 }
 
-/* Shorter when there is a command at fd. */
+/* Pauses after some polls, until there is a command at fd at the latest. */
 static void turn(int fd)
 {
     static bool is_idle;
@@ -184,14 +184,14 @@ static void turn(int fd)
         receives_check();
         sendings_check();
     }
-    if (resting)
-        rest();
+    if (sleeps)
+        sleep_in_plugin();
     else
         is_idle = conf_pause(fd);
 }
 
-/* As the core does it: in poll_wait, or on the descriptor. */
-static void rest(void)
+/* Sleeps as the core does: in poll_wait, or on the descriptor. */
+static void sleep_in_plugin(void)
 {
     const struct na_plugin *table = &conf_plugin.table;
     struct na_plugin_context *context = end.contexts[0];
@@ -239,7 +239,7 @@ static void listen_with(const struct conf_peer_command *command)
     }
 }
 
-/* In posting order, which is the order of their messages. */
+/* Handles completed receives in posting order, which is the order of their messages. */
 static void receives_check(void)
 {
     static uint32_t first[CONF_CONTEXTS_MAX];
@@ -313,7 +313,7 @@ static void message_echo(struct receive *receive, const uint8_t *payload, uint64
     if (conf_try_send(&end, receive->context, sending->op, &sending->buffers[1], header + size, to,
                       listening.dest, receive->op->tag, true) == NA_PLUGIN_SUCCESS)
         return;
-    conf_addr_free(&end, to); /* whoever asked is gone, or will miss the answer */
+    conf_addr_free(&end, to); /* the peer that asked is gone, or misses the answer */
     sending->in_use = false;
 }
 
@@ -365,7 +365,7 @@ static bool send_numbered(const struct conf_peer_command *command, struct na_plu
     return false;
 }
 
-/* Progresses until one is free. */
+/* Makes progress until one is free. */
 static struct sending *sending_get(void)
 {
     const uint64_t until = conf_now_ms() + 3 * CONF_WAIT_MS;

@@ -120,7 +120,7 @@ static void print_tap(const struct conf_results *results)
         print_text(result->reason);
         (void) printf("\n");
     }
-    /* A reader would take what is missing for a short plan that went well. */
+    /* Without this line a reader would take the missing results for a shorter plan. */
     if (tool_signal_received() != 0)
         (void) printf("Bail out! Ended by signal %d (%s)\n", tool_signal_received(),
                       strsignal(tool_signal_received()));
@@ -162,7 +162,7 @@ static const char *outcome_name(enum conf_outcome outcome)
     return names[outcome];
 }
 
-/* On one line, whatever a plugin's log has in it. */
+/* Prints a text, which may be from a plugin's log, on one line. */
 static void print_text(const char *text)
 {
     for (; *text != '\0'; text++)

@@ -14,15 +14,15 @@ enum conf_form {
     CONF_FORM_JSON
 };
 
-/* Before, after each check (the table shows it at once), and at the end. */
+/* Report functions: before, after each check (the table shows it at once), and at the end. */
 void conf_report_begin(enum conf_form form, const struct conf_results *results);
 void conf_report_check(const struct conf_result *result);
 bool conf_report_end(enum conf_form form, const struct conf_results *results);
 
-/* The list of checks, without running any. */
+/* Prints the list of checks, without running any. */
 bool conf_report_list(enum conf_form form, const struct conf_results *results);
 
-/* How many wanted checks had an outcome. */
+/* Number of wanted checks with an outcome. */
 unsigned int conf_report_count(const struct conf_results *results, enum conf_outcome outcome);
 
 #endif /* AMALGAM_CONF_REPORT_H */

@@ -14,7 +14,7 @@ static int32_t transfer_step(struct conf_end *end, struct conf_op *op, bool put,
                              struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
                              struct na_plugin_addr *addr);
 
-/* The last piece takes what does not divide. */
+/* The last piece has the remainder of the division. */
 void conf_memory_open(struct conf_memory *memory, struct conf_end *end, uint64_t size,
                       uint32_t count, uint32_t flags)
 {
@@ -226,7 +226,7 @@ static void memory_create(struct conf_memory *memory, uint32_t flags)
                  (unsigned long long) memory->size, memory->count, conf_status_name(status));
 }
 
-/* Also how many of the `length` bytes from there lie in one piece. */
+/* Returns the address of an offset, and how many of the `length` bytes there are in one piece. */
 static uint8_t *memory_at(const struct conf_memory *memory, uint64_t offset, uint64_t length,
                           uint64_t *run)
 {

@@ -17,41 +17,41 @@ struct conf_memory {
     bool registered;
 };
 
-/* `count` 0 is one piece. */
+/* `count` 0 means one piece. */
 void conf_memory_open(struct conf_memory *memory, struct conf_end *end, uint64_t size,
                       uint32_t count, uint32_t flags);
-void conf_memory_close(struct conf_memory *memory); /* nothing when it is not open */
+void conf_memory_close(struct conf_memory *memory); /* no effect unless open */
 void conf_memory_deregister(struct conf_memory *memory);
-void conf_memory_register(struct conf_memory *memory); /* once more, after that */
+void conf_memory_register(struct conf_memory *memory); /* again, after conf_memory_deregister() */
 
-/* Content by a seed, as if all were filled with it at once. conf_memory_differs() returns the first
- * byte that is another one, or UINT64_MAX. */
+/* Fills with the pattern of a seed, which depends on the offset. conf_memory_differs() returns
+ * the first byte that differs, or UINT64_MAX. */
 void conf_memory_fill(struct conf_memory *memory, uint64_t offset, uint64_t length, uint64_t seed);
 uint64_t conf_memory_differs(const struct conf_memory *memory, uint64_t offset, uint64_t length,
                              uint64_t seed);
 
-/* The guards of all pieces. */
+/* Checks the guards of all pieces. */
 void conf_memory_check(const struct conf_memory *memory);
 
 uint64_t conf_memory_serialize(struct conf_memory *memory, void *buf, uint64_t size);
 struct na_plugin_mem *conf_memory_deserialize(struct conf_end *end, const void *buf, uint64_t size);
 void conf_memory_forget(struct conf_end *end, struct na_plugin_mem *mem);
 
-/* Posts a transfer of context `id`; what put() or get() returned. */
+/* Posts a transfer on context `id`; returns the result of put() or get(). */
 int32_t conf_transfer(struct conf_end *end, uint32_t id, struct conf_op *op, bool put,
                       const struct conf_memory *local, uint64_t local_offset,
                       struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
                       struct na_plugin_addr *addr, uint32_t remote_id);
 
-/* What one transfer of `length` bytes may have of them. */
+/* Maximum size of one transfer, at most `length`. */
 uint64_t conf_transfer_most(const struct conf_end *end, uint64_t length);
 
-/* One to its end, in steps of the class's limit; tried again as long as resources are short. */
+/* Transfers and waits, in steps of the class's limit; retries while resources are short. */
 int32_t conf_transfer_wait(struct conf_end *end, bool put, const struct conf_memory *local,
                            uint64_t local_offset, struct na_plugin_mem *remote,
                            uint64_t remote_offset, uint64_t length, struct na_plugin_addr *addr);
 
-/* A whole exchange with a serialized handle: puts bytes of the seed, or gets and compares. */
+/* A whole transfer with a serialized handle: puts bytes of the seed, or gets and compares. */
 int32_t conf_memory_exchange(struct conf_end *end, struct na_plugin_addr *addr, const void *handle,
                              uint64_t handle_size, uint64_t length, bool put, uint64_t seed,
                              uint64_t *differs);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One process for each check: a crash, a hang or a broken heap of one does not touch the others. */
+/* Runs each check in its own process: a crash, a hang or a broken heap does not affect the
+ * others. */
 
 #include "na_conformance/runner.h"
 
@@ -114,7 +115,7 @@ static bool choose(struct conf_results *results, const char *word, size_t length
     return found;
 }
 
-/* A number, an id, or the area that ids begin with. */
+/* Whether a word is the check's number, id, or the area that its id begins with. */
 static bool is_chosen(const struct conf_check *check, const char *word, size_t length)
 {
     char number[16];
@@ -149,7 +150,7 @@ static void run_one(struct conf_results *results, struct conf_result *result)
     }
     (void) setpgid(pid, pid);
     ended = wait_for_child(pid, limit_s, &status);
-    (void) kill(-pid, SIGKILL); /* its peers, if it has left some */
+    (void) kill(-pid, SIGKILL); /* ends peers that the check left running */
     if (!ended)
         (void) waitpid(pid, NULL, 0);
     result->seconds = tool_clock_to_seconds(tool_clock_ns() - from);
@@ -157,7 +158,7 @@ static void run_one(struct conf_results *results, struct conf_result *result)
     collect_watches(results, result);
 }
 
-/* Does not return. */
+/* Runs the check in the child process; does not return. */
 static void run_in_child(const struct conf_check *check, pid_t parent)
 {
     (void) setpgid(0, 0);
@@ -170,7 +171,7 @@ static void run_in_child(const struct conf_check *check, pid_t parent)
     _exit(0);
 }
 
-/* What a plugin prints is none of the report's. */
+/* Redirects stdout to stderr, because a plugin may print to it. */
 static void keep_report_clean(void)
 {
     if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
@@ -218,7 +219,7 @@ static void judge(struct conf_result *result, bool ended, int status, unsigned i
     }
 }
 
-/* The first one that breaks a watched promise is named. */
+/* Copies broken watched promises to the results, with the first check that broke each. */
 static void collect_watches(struct conf_results *results, const struct conf_result *from)
 {
     for (size_t i = 0; i < CONF_WATCHES; i++) {
@@ -253,7 +254,7 @@ static void finish_watches(struct conf_results *results)
     }
 }
 
-/* What killed processes left behind is removed by the plugin itself, if it knows how to. */
+/* Has the plugin remove what killed processes left behind, if it can. */
 static void clean_up(void)
 {
     const pid_t parent = getpid();

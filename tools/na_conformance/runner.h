@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs checks, each in a process of its own, and collects what came of them. */
+/* Runs checks, each in its own process, and collects the results. */
 
 #ifndef AMALGAM_CONF_RUNNER_H
 #define AMALGAM_CONF_RUNNER_H
@@ -15,8 +15,8 @@
 struct conf_result {
     const struct conf_check *check;
     bool wanted;
-    bool left_out;    /* by --skip */
-    bool interrupted; /* by a signal, while it ran; it then counts as skipped */
+    bool left_out;    /* excluded by --skip */
+    bool interrupted; /* by a signal during the check, which then counts as skipped */
     enum conf_outcome outcome;
     char reason[CONF_REASON_SIZE]; /* why it failed or was skipped, or a note */
     double seconds;
@@ -27,15 +27,15 @@ struct conf_results {
     size_t count;
 };
 
-/* Fills in the checks; `only` NULL wants all, otherwise it is a list of numbers, ids and areas,
- * separated by commas; `skip` is one of what is left out, or NULL. False: one of them is not known,
- * which was said. */
+/* Fills in the checks. `only` is a list of numbers, ids and areas, separated by commas, or NULL
+ * for all; `skip` is such a list of checks to leave out, or NULL. False after an error on stderr:
+ * an item is unknown. */
 bool conf_runner_choose(struct conf_results *results, const char *only, const char *skip);
 
-/* Runs what is wanted. `done` is called after each, for those who watch. */
+/* Runs the wanted checks, and calls `done` after each, for progress output. */
 bool conf_runner_run(struct conf_results *results, void (*done)(const struct conf_result *result));
 
-/* The file of the memory that a check's processes share. */
+/* The file descriptor of the memory that a check's processes share. */
 int conf_runner_shared_fd(void);
 
 #endif /* AMALGAM_CONF_RUNNER_H */

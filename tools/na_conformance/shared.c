@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a check finds out: outcomes, broken promises, the call that is under way. */
+/* Results of a check: outcomes, broken promises, and the current call. */
 
 #include "na_conformance/shared.h"
 
@@ -11,7 +11,7 @@
 
 #include "common/tool_clock.h"
 
-/* Without what the thread has waited for a processor: too much rather than too little of it. */
+/* Without the time in which the thread waited for a processor; rather too much is subtracted. */
 #define BLOCKED_NS (UINT64_C(1500) * 1000000)
 
 struct call_info {
@@ -138,7 +138,7 @@ void conf_leave(enum conf_call call, uint64_t entered)
     const uint64_t took = tool_clock_ns() - entered;
 
     if (conf_is_peer)
-        return; /* a check may have stopped it meanwhile */
+        return; /* a check may have stopped this process meanwhile */
     atomic_store_explicit(&conf_shared->call, CONF_CALL_NONE, memory_order_relaxed);
     if (took > BLOCKED_NS && !calls[call].may_block && took - BLOCKED_NS > conf_run_delay_ns(0))
         conf_watch_broken(CONF_WATCH_BLOCKS, "%s took %llu ms and may not block", calls[call].name,
@@ -177,8 +177,8 @@ const char *conf_status_name(int32_t status)
     return status_names[status];
 }
 
-/* Whoever is first writes; the others have nothing to add. A reader looks after the writer has
- * ended. */
+/* Only the first writer sets a finding; later ones have nothing to add. It is read after the
+ * writer has ended. */
 static void finding_set(struct conf_finding *finding, enum conf_outcome outcome, const char *format,
                         va_list args)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a check finds out, in memory that it shares with the process that runs it and with its
- * peers: it can be read after a crash, too. */
+/* Results of a check, in memory that it shares with its parent process and its peers, so that
+ * they can be read after a crash. */
 
 #ifndef AMALGAM_CONF_SHARED_H
 #define AMALGAM_CONF_SHARED_H
@@ -12,7 +12,7 @@
 
 #define CONF_REASON_SIZE 512
 
-/* Promises that are watched while anything else is checked. */
+/* Promises that are watched during all checks. */
 enum conf_watch {
     CONF_WATCH_ONCE,
     CONF_WATCH_ACCEPTED,
@@ -29,7 +29,7 @@ enum conf_watch {
     CONF_WATCHES
 };
 
-/* Functions of the table, for the report of a crash, a hang or a delay. */
+/* Functions of the table, to report a crash, a hang or a delay. */
 enum conf_call {
     CONF_CALL_NONE,
     CONF_CALL_ENTRY,
@@ -67,7 +67,7 @@ enum conf_call {
 };
 
 enum conf_outcome {
-    CONF_NONE, /* it has not come to an end */
+    CONF_NONE, /* not finished */
     CONF_PASS,
     CONF_FAIL,
     CONF_SKIP
@@ -81,13 +81,13 @@ struct conf_finding {
 struct conf_shared {
     struct conf_finding check;
     struct conf_finding watches[CONF_WATCHES];
-    _Atomic uint32_t call;                   /* enum conf_call that was entered last and not left */
-    char plugin_error[CONF_REASON_SIZE / 2]; /* the last error that the plugin logged */
+    _Atomic uint32_t call;                   /* enum conf_call of the current call */
+    char plugin_error[CONF_REASON_SIZE / 2]; /* last error that the plugin logged */
 };
 
 extern struct conf_shared *conf_shared;
-extern bool conf_is_peer;          /* this process serves a check */
-extern unsigned int conf_patience; /* so many times as long as usual is waited */
+extern bool conf_is_peer;          /* this is a peer process */
+extern unsigned int conf_patience; /* factor of all time limits */
 
 /* Ends the check, and this process. */
 _Noreturn void conf_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -99,19 +99,19 @@ void conf_require(bool condition, const char *format, ...) __attribute__((format
 /* Ends the check with success, unless it has ended otherwise. */
 void conf_pass(void);
 
-/* A promise that is watched was broken. The check goes on; what comes first is kept. */
+/* Records that a watched promise is broken. The check continues; the first record is kept. */
 void conf_watch_broken(enum conf_watch watch, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Sets what a check that passes has to add, such as how often it tried. */
+/* Sets a note for a passing check, for instance the number of attempts. */
 void conf_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Around each call of the plugin. conf_leave() reports functions that may not block and did. */
+/* Called around each call of the plugin. conf_leave() reports functions that wrongly blocked. */
 uint64_t conf_enter(enum conf_call call);
 void conf_leave(enum conf_call call, uint64_t entered);
 
-/* What a process's first thread, or for 0 the calling thread, has waited for a processor so far; 0
- * where the kernel does not tell. */
+/* Time that a process's first thread, or for 0 the calling thread, has waited for a processor so
+ * far; 0 if the kernel does not report it. */
 uint64_t conf_run_delay_ns(pid_t pid);
 
 const char *conf_call_name(uint32_t call);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages whose content can be told. */
+/* Messages with verifiable content. */
 
 #include "na_conformance/traffic.h"
 
@@ -25,7 +25,7 @@ void conf_traffic_open_with(struct conf_traffic *traffic, enum conf_peer_mode mo
     traffic->echo_op = conf_op_new(&traffic->end);
 }
 
-/* Buffers go when nothing is outstanding, and before the class does. */
+/* Buffers are freed when nothing is outstanding, and before the class. */
 void conf_traffic_close(struct conf_traffic *traffic)
 {
     if (traffic->peer.addr != NULL)
