@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Shared memory on the own node, a fabric beyond: with auto_sm on both sides a class over any
- * fabric takes the shorter way by itself, and the program is the same.
- *     auto_sm --listen ofi+tcp
- *     auto_sm ADDRESS
- */
+/* Shared memory on the same node, a fabric beyond: with auto_sm on both sides a class over any
+ * fabric reaches peers on its node through shared memory, and the program does not change.
+ * auto_sm --listen ofi+tcp auto_sm ADDRESS */
 #include "example.h"
 
 #include <mercury_ext.h>

@@ -13,7 +13,7 @@
 MERCURY_GEN_PROC(sum_in_t, ((hg_bulk_t) (data)))
 MERCURY_GEN_PROC(sum_out_t, ((int32_t) (ret))((uint64_t) (sum)))
 
-/* A pull that runs. The input holds the origin's descriptor, so it lasts until the pull is done. */
+/* A pull in progress. The input holds the origin's descriptor, so it is freed after the pull. */
 struct pull {
     hg_handle_t handle;
     sum_in_t in;
@@ -47,7 +47,7 @@ static hg_return_t pulled(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* Starts the pull. Another code than HG_SUCCESS is what the request is to be answered with. */
+/* Starts the pull. On an error the request is answered with the returned code. */
 static hg_return_t start(struct pull *pull)
 {
     const struct hg_info *info = HG_Get_info(pull->handle);
@@ -110,7 +110,7 @@ static void send_memory(struct example *example, const char *address, hg_id_t id
     CHECK(HG_Free_output(handle, &out));
     CHECK(HG_Destroy(handle));
     CHECK(HG_Addr_free(example->hg_class, target));
-    CHECK(HG_Bulk_free(in.data)); /* from here on no peer reaches the memory */
+    CHECK(HG_Bulk_free(in.data)); /* afterwards no peer reaches the memory */
     free(memory);
 }
 

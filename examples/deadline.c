@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Deadlines and cancel: an RPC ends when its time is over or when it is cancelled, whatever the
- * target does, and its handle can be used again. An answer that comes later is dropped.
- *     deadline --listen na+sm
- *     deadline ADDRESS
- */
+/* Deadlines and cancel: an RPC ends when its deadline expires or when it is cancelled, whatever
+ * the target does, and its handle can be used again. A late response is dropped. deadline
+ * --listen na+sm deadline ADDRESS */
 #include "example.h"
 
 #include <mercury_ext.h>
@@ -44,8 +41,8 @@ static hg_return_t sleep_request(hg_handle_t handle)
     return HG_Free_input(handle, &in);
 }
 
-/* Answers those that are due. At the end none is answered any more: besides the handler's reference
- * the one that is kept for a response is dropped. */
+/* Answers the requests that are due. At the end none is answered: the reference kept for the
+ * response is dropped, too. */
 static void wake(bool at_end)
 {
     for (struct sleeper **link = &sleepers; *link != NULL;) {

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * One-way RPCs: the origin's callback runs when an event is sent, and the target does not answer.
- * Messages from one context to another keep their order. So where one thread triggers, and inputs
- * fit a message, the answer to a later RPC says that the events before it were handled.
- *     events --listen na+sm
- *     events ADDRESS            sends 10000 events
- */
+/* One-way RPCs: the origin's callback runs when an event is sent, and the target does not
+ * respond. Messages from one context to another keep their order. So if one thread triggers, and
+ * inputs fit a message, the response to a later RPC shows that the events before it were handled.
+ * events --listen na+sm events ADDRESS            sends 10000 events */
 #include "example.h"
 
 #define EVENTS 10000
-#define DEPTH  32 /* events being sent at the same time */
+#define DEPTH  32 /* number of events being sent at a time */
 
 MERCURY_GEN_PROC(event_t, ((uint32_t) (number))((uint64_t) (value)))
 MERCURY_GEN_PROC(count_out_t, ((uint64_t) (count)))
@@ -56,7 +53,7 @@ static hg_return_t sent(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* A handle is used again from its own callback, so that DEPTH of them send any number of events. */
+/* A callback forwards its handle again, so DEPTH handles send any number of events. */
 static void send_next(struct sender *sender, hg_handle_t handle)
 {
     if (sender->next.number == EVENTS || sender->ret != HG_SUCCESS)

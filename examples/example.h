@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the examples share, so that each can show one idea: stop at an error, open and close a class
- * with one context, make progress, call and answer. */
+/* Code shared by the examples, so that each can show one idea: exit on errors, open and close a
+ * class with one context, make progress, call and respond. */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ends the program when a function of HG fails. */
+/* Ends the program if a function of HG fails. */
 #define CHECK(call) example_check((call), #call)
 
 struct example {
@@ -23,13 +23,13 @@ struct example {
     hg_context_t *context;
 };
 
-/* A forward that is waited for. */
+/* A forward that example_call() waits for. */
 struct example_call {
     bool done;
     hg_return_t ret;
 };
 
-static atomic_bool example_stopped; /* by a signal; every thread that makes progress reads it */
+static atomic_bool example_stopped; /* set by a signal; read by every thread that makes progress */
 
 static inline void example_check(hg_return_t ret, const char *what)
 {
@@ -45,8 +45,8 @@ static inline void example_stop(int number)
     atomic_store(&example_stopped, true);
 }
 
-/* Opens what a command line names: "--listen INIT", or the address of a target, which begins with
- * the init string that reaches it. Options may be NULL. */
+/* Opens a class from a command line: "--listen INIT", or the address of a target, which begins
+ * with its init string. Options may be NULL. */
 static inline bool example_open(struct example *example, int argc, char **argv,
                                 const struct hg_init_info *options)
 {
@@ -81,7 +81,7 @@ static inline void example_progress(hg_context_t *context)
         ;
 }
 
-/* A target takes no more requests, and finishes those that it has. */
+/* Stops receiving requests, and finishes those that have arrived. */
 static inline void example_close(struct example *example)
 {
     struct hg_diag_counters counters;
@@ -107,7 +107,7 @@ static inline void example_print_address(const struct example *example)
     fflush(stdout);
 }
 
-/* A target's main loop: until SIGTERM or SIGINT. */
+/* A target's main loop, until SIGTERM or SIGINT. */
 static inline void example_serve(const struct example *example)
 {
     example_print_address(example);
@@ -134,8 +134,7 @@ static inline hg_return_t example_call(hg_context_t *context, hg_handle_t handle
     return ret != HG_SUCCESS ? ret : call.ret;
 }
 
-/* Answers a request and drops the handler's reference; a response that cannot be sent leaves its
- * own reference behind. */
+/* Responds and drops the handler's reference; after an error the response's reference, too. */
 static inline hg_return_t example_answer(hg_handle_t handle, void *out)
 {
     hg_return_t ret = HG_Respond(handle, NULL, NULL, out);

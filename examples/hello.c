@@ -11,7 +11,7 @@
 MERCURY_GEN_PROC(hello_in_t, ((hg_const_string_t) (name)))
 MERCURY_GEN_PROC(hello_out_t, ((hg_const_string_t) (text)))
 
-/* Runs at the target. What a peer sends may be missing or malformed: the answer is then no text. */
+/* Runs at the target. The input may be missing or malformed: the response is then NULL. */
 static hg_return_t hello(hg_handle_t handle)
 {
     hello_in_t in;

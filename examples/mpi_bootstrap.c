@@ -11,7 +11,7 @@
 MERCURY_GEN_PROC(rank_t, ((int32_t) (rank)))
 
 static int64_t sum;   /* of the ranks that have called */
-static int32_t calls; /* how many have */
+static int32_t calls; /* number of ranks that have called */
 
 static hg_return_t add(hg_handle_t handle)
 {

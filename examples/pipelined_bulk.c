@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A pull in blocks, several of them under way: the target works on one block while the next ones
- * travel, and needs memory for those in flight alone, however much the origin has.
- *     pipelined_bulk --listen na+sm
- *     bulk ADDRESS              the origin is that of bulk.c
- */
+/* A pull in blocks, several of them in flight: the target works on one block while the next ones
+ * are transferred, and needs memory for the blocks in flight only, whatever the origin's size is.
+ * pipelined_bulk --listen na+sm bulk ADDRESS              the origin is that of bulk.c */
 #include "example.h"
 
 #include <mercury_ext.h>
@@ -17,7 +14,7 @@ MERCURY_GEN_PROC(sum_out_t, ((int32_t) (ret))((uint64_t) (sum)))
 
 struct block {
     struct pull *pull;
-    hg_size_t place; /* in the local memory */
+    hg_size_t place; /* offset in the local memory */
 };
 
 struct pull {
@@ -25,7 +22,7 @@ struct pull {
     sum_in_t in;
     hg_bulk_t local;
     unsigned char *memory; /* of DEPTH blocks */
-    hg_size_t next;        /* where the next block begins in the origin's memory */
+    hg_size_t next;        /* offset of the next block in the origin's memory */
     unsigned int running;
     sum_out_t out;
     struct block blocks[DEPTH];
@@ -42,7 +39,7 @@ static uint64_t sum_of(const unsigned char *bytes, hg_size_t size)
 
 static hg_return_t pulled(const struct hg_cb_info *info);
 
-/* Starts the next block in a place that is free. After an error no further one is started. */
+/* Starts the next block in a free place, unless an error occurred. */
 static void pull_next(struct block *block)
 {
     struct pull *pull = block->pull;
@@ -64,7 +61,7 @@ static void pull_next(struct block *block)
     }
 }
 
-/* Answers once nothing is in flight; before that a block may still be written to. */
+/* Responds once nothing is in flight; before that a block may still be written to. */
 static void end_if_idle(struct pull *pull)
 {
     if (pull->running > 0)
@@ -104,7 +101,7 @@ static hg_return_t sum(hg_handle_t handle)
         free(pull);
         return example_answer(handle, &out);
     }
-    /* With no address given the library allocates the memory. */
+    /* Without addresses the library allocates the memory. */
     pull->out.ret = (int32_t) HG_Bulk_create(HG_Get_info(handle)->hg_class, 1, NULL, &size,
                                              HG_BULK_WRITE_ONLY, &pull->local);
     if (pull->out.ret == HG_SUCCESS)

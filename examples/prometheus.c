@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * An endpoint for Prometheus in the service's own event loop: one poll() waits for RPCs, by the
- * descriptor of the context, and for those who ask for the counters over HTTP.
- *     prometheus --listen na+sm [PORT]    prints its address and http://127.0.0.1:PORT/metrics
- *     prometheus ADDRESS                  calls it ten times
- */
+/* An endpoint for Prometheus in the service's own event loop: one poll() waits for RPCs, on the
+ * descriptor of the context, and for HTTP requests for the counters. prometheus --listen na+sm
+ * [PORT]    prints its address and http://127.0.0.1:PORT/metrics prometheus ADDRESS
+ * calls it ten times */
 #include "example.h"
 
 #include <arpa/inet.h>
@@ -35,7 +33,7 @@ static int listen_at(in_port_t port)
     return fd;
 }
 
-/* Reads up to the empty line that ends a request; a client that pauses for a second is left. */
+/* Reads up to the empty line that ends a request; gives a client one second. */
 static bool read_request(int fd)
 {
     char request[2048] = "";
@@ -52,7 +50,7 @@ static bool read_request(int fd)
     return true;
 }
 
-/* Answers one request, whatever its path, and closes. */
+/* Answers one request, whatever its path, and closes the connection. */
 static void answer_http(int listener, const hg_class_t *hg_class)
 {
     struct timeval second = {.tv_sec = 1};
@@ -74,7 +72,7 @@ static void answer_http(int listener, const hg_class_t *hg_class)
     close(fd);
 }
 
-/* HG_Event_ready() arms the descriptor: it is asked before each wait. */
+/* HG_Event_ready() arms the descriptor, so it is called before each wait. */
 static void serve(const struct example *example, in_port_t port)
 {
     struct pollfd fds[2] = {{.fd = listen_at(port), .events = POLLIN},

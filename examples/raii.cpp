@@ -48,7 +48,7 @@ struct Endpoint {
     }
 };
 
-// Any other object is a unique_ptr that knows how to free it.
+// Any other object is a unique_ptr with a deleter.
 struct Free {
     hg_class_t *hg_class;
 
@@ -75,7 +75,7 @@ std::string self(const Endpoint &endpoint)
     return text;
 }
 
-// How a call ended. It belongs to its handle, which the library keeps until the callback has run.
+// The result of a call, owned by its handle, which the library keeps until the callback has run.
 struct Call {
     bool done = false;
     hg_return_t ret = HG_SUCCESS;

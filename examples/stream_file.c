@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A file of any size in pieces: the origin reads a piece and sends its descriptor, the target pulls
- * and writes it. Neither side needs more memory than for the few pieces in flight.
- *     stream_file --listen na+sm COPY
- *     stream_file ADDRESS FILE
- */
+/* A file of any size in pieces: the origin reads a piece and sends its descriptor, the target
+ * pulls and writes it. Each side needs memory for the pieces in flight only. stream_file --listen
+ * na+sm COPY stream_file ADDRESS FILE */
 #include "example.h"
 
 #include <fcntl.h>
@@ -16,14 +13,14 @@
 MERCURY_GEN_PROC(write_in_t, ((uint64_t) (offset))((hg_bulk_t) (data)))
 MERCURY_GEN_PROC(write_out_t, ((int32_t) (ret)))
 
-/* A piece at the target. */
+/* A piece being pulled at the target. */
 struct piece {
     hg_handle_t handle;
     write_in_t in;
     hg_bulk_t local;
 };
 
-static int file = -1; /* what is read at the origin, or written at the target */
+static int file = -1; /* read at the origin, written at the target */
 
 static hg_return_t end_piece(struct piece *piece, hg_return_t ret)
 {
@@ -72,14 +69,14 @@ static hg_return_t write_request(hg_handle_t handle)
     return ret == HG_SUCCESS ? ret : end_piece(piece, ret);
 }
 
-struct slot { /* of the origin, for a piece under way */
+struct slot { /* a piece in flight at the origin */
     struct example_call call;
     hg_handle_t handle;
     hg_bulk_t bulk;
     unsigned char memory[PIECE];
 };
 
-/* Waits for the piece that the slot has under way, if there is one. */
+/* Waits for the slot's piece in flight, if there is one. */
 static void finish(const struct example *example, struct slot *slot)
 {
     write_out_t out;

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Many clients and several threads: each thread of the origin has a context of its own and stands
- * for a client; the threads of the target share one context, and handlers run in any of them.
- *     threads --listen na+sm
- *     threads ADDRESS           8 clients, 500 RPCs each
- */
+/* Many clients and several threads: each thread of the origin is a client with its own context;
+ * the threads of the target share one context, and handlers run in any of them. threads --listen
+ * na+sm threads ADDRESS           8 clients, 500 RPCs each */
 #include "example.h"
 
 #include <pthread.h>
@@ -18,7 +15,7 @@ MERCURY_GEN_PROC(next_out_t, ((uint64_t) (number)))
 
 static atomic_uint_fast64_t served;
 
-/* Runs in several threads at once: what handlers share is atomic, or has a lock. */
+/* Runs in several threads at once: data shared by handlers are atomic, or have a lock. */
 static hg_return_t next(hg_handle_t handle)
 {
     next_out_t out = {atomic_fetch_add(&served, 1) + 1};
@@ -41,7 +38,7 @@ struct client {
     uint64_t last;
 };
 
-/* A client's handle and context are used by its own thread alone; class and address are shared. */
+/* A client's handle and context are used by its own thread only; class and address are shared. */
 static void *call(void *arg)
 {
     struct client *client = arg;

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Arguments of types that have no hg_proc_<type>() yet: one is written by hand for a double and for
- * an array whose length the sender chooses, and generated for a structure inside of another one.
- *     types --listen na+sm
- *     types ADDRESS [COUNT]     sends so many numbers, prints their mean and range
- */
+/* Arguments of types without an hg_proc_<type>() in the library: one is hand-written for a double
+ * and for an array of variable length, and generated for a nested structure. types --listen na+sm
+ * types ADDRESS [COUNT]     sends so many numbers, prints their mean and range */
 #include "example.h"
 
-/* An integer of its size carries a double, so that its byte order is looked after. */
+/* A double is encoded as an integer of its size, which takes care of the byte order. */
 static inline hg_return_t hg_proc_double(hg_proc_t proc, void *data)
 {
     return hg_proc_uint64_t(proc, data);
@@ -18,8 +15,8 @@ typedef struct {
     double *values;
 } samples_t;
 
-/* One function encodes, decodes, and frees what decoding allocated, unless that failed: then it
- * frees by itself. A peer names the count, which is compared with what the message holds first. */
+/* Encodes, decodes, and frees what decoding allocated; if decoding fails it frees that itself.
+ * The count comes from a peer, so it is checked against the size of the message first. */
 static hg_return_t hg_proc_samples_t(hg_proc_t proc, void *data)
 {
     samples_t *samples = data;
