@@ -7,23 +7,23 @@
  * it pulls from or pushes to that memory. A descriptor covers one or several segments; offsets run
  * through them as if they were joined.
  *
- * Descriptors are reference-counted and may be used by several threads. What mercury.h says of
- * errors (HG_INVALID_ARG) and of forks (HG_PERMISSION) holds here, too.
+ * Descriptors are reference-counted and may be used by several threads. The rules of mercury.h for
+ * errors (HG_INVALID_ARG) and forks (HG_PERMISSION) apply here, too.
  */
 #ifndef MERCURY_BULK_H
 #define MERCURY_BULK_H
 
 #include "mercury_types.h"
 
-/* What may be done with the memory: by peers, and by transfers of this process that have it as
- * their local side. */
+/* Access rights to the memory, for peers and for transfers of this process that have it as their
+ * local side. */
 #define HG_BULK_READ_ONLY  (1 << 0) /* peers pull from it, or it is pushed from here */
 #define HG_BULK_WRITE_ONLY (1 << 1) /* peers push to it, or it is pulled into from here */
 #define HG_BULK_READWRITE  (HG_BULK_READ_ONLY | HG_BULK_WRITE_ONLY)
 
 /* Options of HG_Bulk_serialize(). */
 #define HG_BULK_SM    (1 << 2) /* the receiver is reached through shared memory */
-#define HG_BULK_EAGER (1 << 3) /* carry the data themselves, if the descriptor is read-only */
+#define HG_BULK_EAGER (1 << 3) /* include the data, if the descriptor is read-only */
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,9 +34,9 @@ extern "C" {
  *
  * \param hg_class [IN]  class
  * \param count [IN]  number of segments, at least 1
- * \param buf_ptrs [IN]  their addresses, the memory stays the caller's and valid until the last
- *     reference is dropped; or NULL: zero-filled memory is allocated, and freed with the
- *     descriptor; HG_Bulk_access() tells where it is
+ * \param buf_ptrs [IN]  their addresses; the caller owns the memory and keeps it valid until the
+ *     last reference is dropped. NULL: zero-filled memory is allocated, and freed with the
+ *     descriptor; HG_Bulk_access() returns its address
  * \param buf_sizes [IN]  their sizes in bytes, 0 is allowed
  * \param flags [IN]  HG_BULK_READ_ONLY, HG_BULK_WRITE_ONLY or HG_BULK_READWRITE
  * \param handle [OUT]  descriptor, to be freed by HG_Bulk_free()
@@ -71,9 +71,10 @@ HG_PUBLIC hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count, 
 
 /**
  * Drop a reference; the last one frees the descriptor. Running transfers hold references of their
- * own. With the last one peers can no longer reach the memory. For that it waits for what they have
- * under way there, up to some seconds if one of them has stopped in the middle; if that was through
- * shared memory, a warning says that it may still write, should it go on (see NA_Mem_deregister()).
+ * own. Once the descriptor is freed, peers can no longer reach the memory. So this waits for their
+ * transfers in progress, up to some seconds if a peer has stopped in the middle; through shared
+ * memory such a peer may still write if it continues, which a warning reports (see
+ * NA_Mem_deregister()).
  *
  * \param handle [IN]       descriptor, HG_BULK_NULL is allowed
  *
@@ -95,9 +96,9 @@ HG_PUBLIC hg_return_t HG_Bulk_free(hg_bulk_t handle);
 HG_PUBLIC hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
 
 /**
- * Tie a local descriptor to a context: from now on its serialized form carries the address and the
- * context's id, so that who receives it, also from a third party, can reach the memory by
- * HG_Bulk_bind_transfer(). It makes the serialized form longer.
+ * Bind a local descriptor to a context: from now on its serialized form contains the address and
+ * the context's id, so that a process that receives it, also from a third party, can reach the
+ * memory by HG_Bulk_bind_transfer(). The serialized form becomes longer.
  *
  * \param handle [IN]       descriptor that was made by HG_Bulk_create()
  * \param context [IN]      context of the same class
@@ -110,35 +111,35 @@ HG_PUBLIC hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
 HG_PUBLIC hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
 
 /**
- * \return address that a bound descriptor carries; it belongs to the descriptor, take
- *         HG_Addr_dup() to keep it. HG_ADDR_NULL if it is not bound.
+ * \return address in a bound descriptor, which owns it; to keep it use HG_Addr_dup(). HG_ADDR_NULL
+ *         if it is not bound.
  * \param handle [IN]       descriptor
  * Any thread. \since 1.0
  */
 HG_PUBLIC hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle);
 
 /**
- * \return context id that a bound descriptor carries, 0 if it is not bound
+ * \return context id in a bound descriptor, 0 if it is not bound
  * \param handle [IN]       descriptor
  * Any thread. \since 1.0
  */
 HG_PUBLIC uint8_t HG_Bulk_get_context_id(hg_bulk_t handle);
 
 /**
- * Tell where the bytes of a range are in this process, without a transfer. Works for descriptors
- * that were made here, that came from this very class, or whose data came along with them.
+ * Get the addresses of a range in this process, without a transfer. Works for descriptors that were
+ * created here, that were received from this class itself, or that include their data.
  *
  * \param handle [IN]           descriptor
  * \param offset [IN]           where the range begins
- * \param size [IN]             bytes; cut off at the end of the descriptor; with 0, and after an
- *                              error, the results stay as they were
- * \param flags [IN]            what the caller means to do; not checked, as the flags of a
- *                              descriptor are for remote sides
- * \param max_count [IN]        room in the arrays; the range is cut off when it is too small
- * \param buf_ptrs [OUT]        addresses inside of the memory of the descriptor, valid as long as
- *                              that is; may be NULL
+ * \param size [IN]             bytes; limited to the end of the descriptor; with 0, and after an
+ *                              error, the results are left unchanged
+ * \param flags [IN]            intended access; not checked, as the flags of a descriptor restrict
+ *                              remote peers
+ * \param max_count [IN]        size of the arrays; the range is truncated when they are too small
+ * \param buf_ptrs [OUT]        addresses within the memory of the descriptor, valid as long as that
+ *                              memory; may be NULL
  * \param buf_sizes [OUT]       sizes in bytes, may be NULL
- * \param actual_count [OUT]    how many were written, may be NULL
+ * \param actual_count [OUT]    number of entries written, may be NULL
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if the memory is not in this process; HG_OVERFLOW if \a offset
  *         is behind its end
@@ -179,7 +180,7 @@ HG_PUBLIC uint8_t HG_Bulk_get_flags(hg_bulk_t handle);
 HG_PUBLIC hg_size_t HG_Bulk_get_serialize_size(hg_bulk_t handle, unsigned long flags);
 
 /**
- * Write a descriptor in the form in which it travels.
+ * Serialize a descriptor.
  *
  * \param buf [OUT]         buffer
  * \param buf_size [IN]     its size in bytes
@@ -195,16 +196,16 @@ HG_PUBLIC hg_return_t HG_Bulk_serialize(void *buf, hg_size_t buf_size, unsigned 
                                         hg_bulk_t handle);
 
 /**
- * Make a descriptor of its travelling form. All of it is checked.
+ * Create a descriptor from its serialized form. All of the input is checked.
  *
  * \param hg_class [IN]     class
  * \param handle [OUT]      descriptor, to be freed by HG_Bulk_free()
- * \param buf [IN]          what HG_Bulk_serialize() wrote, not used afterwards
- * \param buf_size [IN]     bytes at \a buf, more than it takes are allowed
+ * \param buf [IN]          output of HG_Bulk_serialize(), not used afterwards
+ * \param buf_size [IN]     bytes at \a buf, which may be more than the descriptor takes
  *
- * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL; HG_OVERFLOW if it is cut short;
+ * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL; HG_OVERFLOW if it is truncated;
  *         HG_PROTOCOL_ERROR if it is not a descriptor, of another version or damaged; HG_NOMEM; or
- *         what the transport returned for its part
+ *         an error of the transport
  *
  * Any thread. \since 1.0
  */
@@ -213,8 +214,8 @@ HG_PUBLIC hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handl
 
 /**
  * Start a transfer between the origin's memory and local memory. The callback runs once, in
- * HG_Trigger(), with the first error if there was one. Nothing can be said about the destination's
- * content after an error.
+ * HG_Trigger(), with the first error if there was one. After an error the destination's content is
+ * undefined.
  *
  * \param context [IN]          context that runs the transfer
  * \param callback [IN]         called at the end; NULL for none
@@ -231,9 +232,9 @@ HG_PUBLIC hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handl
  *
  * \return HG_SUCCESS if the callback will be called; otherwise it will not: HG_INVALID_ARG if an
  *         argument is NULL or does not fit the others; HG_PERMISSION if one of the descriptors
- *         forbids the direction; HG_OVERFLOW if a range exceeds its descriptor; HG_NOMEM; or what
- *         the transport returned. The callback, or the call, says HG_PERMISSION if the origin has
- *         freed its descriptor since
+ *         forbids the direction; HG_OVERFLOW if a range exceeds its descriptor; HG_NOMEM; or an
+ *         error of the transport. If the origin has freed its descriptor meanwhile, the callback or
+ *         the call reports HG_PERMISSION
  *
  * Any thread. \since 1.0
  */
@@ -244,9 +245,9 @@ HG_PUBLIC hg_return_t HG_Bulk_transfer(hg_context_t *context, hg_cb_t callback, 
                                        hg_size_t size, hg_op_id_t *op_id);
 
 /**
- * Like HG_Bulk_transfer(), with the address and context id that a bound descriptor carries. Whoever
- * made the descriptor chose that address: a host there that accepts and never answers keeps the
- * transfer open for as long as the transport waits, unless there is a deadline:
+ * Like HG_Bulk_transfer(), with the address and context id in a bound descriptor. The creator of
+ * the descriptor chose that address: a host there that accepts connections and never answers keeps
+ * the transfer open for as long as the transport waits, unless it has a deadline:
  * HG_Class_set_default_deadline() or HG_Bulk_transfer_deadline().
  *
  * \param context [IN]          as in HG_Bulk_transfer()
@@ -297,10 +298,10 @@ HG_PUBLIC hg_return_t HG_Bulk_transfer_id(hg_context_t *context, hg_cb_t callbac
                                           hg_size_t size, hg_op_id_t *op_id);
 
 /**
- * Cancel a transfer. Unless it has come to its end already, its callback is called with
- * HG_CANCELED, once nothing touches the memory any more.
+ * Cancel a transfer. Unless it has already ended, its callback is called with HG_CANCELED, once
+ * nothing accesses the memory any more.
  *
- * \param op_id [IN]        operation; one whose callback was called already is left alone, while
+ * \param op_id [IN]        operation; after its callback was called this has no effect, as long as
  *                          its context exists
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if it is HG_OP_ID_NULL

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of the lower RPC interface that mercury.h includes for its clients' sake. Its functions
- * are not offered; everything they do is reached through mercury.h.
+ * Names of the lower RPC interface, included by mercury.h for clients that use them. Its functions
+ * are not offered; mercury.h has everything they do.
  */
 #ifndef MERCURY_CORE_H
 #define MERCURY_CORE_H
@@ -11,7 +11,7 @@
 
 #include "na.h"
 
-/* Types that clients name; nothing makes an object of them. */
+/* Types that clients name; there are no objects of these types. */
 typedef struct hg_core_class hg_core_class_t;
 typedef struct hg_core_context hg_core_context_t;
 typedef struct hg_core_addr *hg_core_addr_t;
@@ -24,7 +24,7 @@ typedef struct hg_core_op_id *hg_core_op_id_t;
 #define HG_CORE_OP_ID_NULL   HG_NULL(hg_core_op_id_t)
 #define HG_CORE_OP_ID_IGNORE HG_CAST_PTR(hg_core_op_id_t *, 1)
 
-/* Flag: more data have to be fetched than the message carries. */
+/* Flag: more data have to be fetched than the message contains. */
 #define HG_CORE_MORE_DATA (1 << 0)
 
 #endif /* MERCURY_CORE_H */

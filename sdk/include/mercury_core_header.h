@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The header that starts every RPC message on the wire, for tools that look at traffic.
+ * The header at the beginning of every RPC message on the wire, for tools that analyse traffic.
  *
  * All numbers are little-endian. A message is
  *
@@ -10,8 +10,8 @@
  * with the hash header present only if HG_CORE_HEADER_HAS_HASH is set in the flags, and the seal,
  * 32 bytes, only if HG_CORE_HEADER_HAS_SEAL is, as in all messages of a session: between classes
  * with a key (auth_key), over a transport that does not prove it. With HG_CORE_HEADER_HELLO the
- * payload is the library's own, by which the two make a session. If HG_CORE_HEADER_MORE_DATA is
- * set, the payload is not the encoded data but a description of where to fetch them.
+ * payload is the library's own, and serves to set up a session. If HG_CORE_HEADER_MORE_DATA is set,
+ * the payload is not the encoded data but a description of where to fetch them.
  */
 #ifndef MERCURY_CORE_HEADER_H
 #define MERCURY_CORE_HEADER_H
@@ -21,7 +21,7 @@
 /* First two bytes of a request and of a response. */
 #define HG_CORE_REQUEST_MAGIC  0x5148 /* "HQ" */
 #define HG_CORE_RESPONSE_MAGIC 0x5248 /* "HR" */
-#define HG_CORE_ACK_MAGIC      0x4148 /* "HA": a more-data release, it has a response's layout */
+#define HG_CORE_ACK_MAGIC      0x4148 /* "HA": a more-data release, with the layout of a response */
 
 /* Low byte common to the three. */
 #define HG_CORE_IDENTIFIER 0x48
@@ -29,14 +29,14 @@
 /* Version of this format; a message of another one is refused. */
 #define HG_CORE_PROTOCOL_VERSION 0x01
 
-/* The same of messages with HG_CORE_HEADER_HAS_SEAL or HG_CORE_HEADER_HELLO, since 1.1. */
+/* Version of messages with HG_CORE_HEADER_HAS_SEAL or HG_CORE_HEADER_HELLO, since 1.1. */
 #define HG_CORE_SEALED_VERSION 0x02
 
 /* Flags of a message. */
-#define HG_CORE_HEADER_MORE_DATA        (1 << 0) /* The payload is to be fetched */
-#define HG_CORE_HEADER_NO_RESPONSE      (1 << 1) /* The origin waits for no response */
+#define HG_CORE_HEADER_MORE_DATA        (1 << 0) /* The payload has to be fetched */
+#define HG_CORE_HEADER_NO_RESPONSE      (1 << 1) /* The origin does not wait for a response */
 #define HG_CORE_HEADER_PORTABLE         (1 << 2) /* The payload is in the portable encoding */
-#define HG_CORE_HEADER_HELLO            (1 << 4) /* Of the making of a session, since 1.1 */
+#define HG_CORE_HEADER_HELLO            (1 << 4) /* Part of the set-up of a session, since 1.1 */
 #define HG_CORE_HEADER_HAS_SEAL         (1 << 5) /* A seal follows, since 1.1 */
 #define HG_CORE_HEADER_HAS_PAYLOAD_HASH (1 << 6) /* hash.payload is valid */
 #define HG_CORE_HEADER_HAS_HASH         (1 << 7) /* A hash header follows */
@@ -47,7 +47,8 @@ HG_PACKED(struct hg_core_header_request {
     uint16_t hg;         /* HG_CORE_REQUEST_MAGIC */
     uint8_t protocol;    /* HG_CORE_PROTOCOL_VERSION */
     uint8_t flags;       /* HG_CORE_HEADER_ flags */
-    uint16_t cookie;     /* Chosen by the origin, to come back in the response: its low bits */
+    uint16_t cookie;     /* Low bits of the cookie, which the origin chooses and the response
+                          * repeats */
     uint8_t origin;      /* Context id of the origin */
     uint8_t cookie_high; /* Bits 16 to 23 of the cookie */
     uint64_t id;         /* RPC id */
@@ -78,7 +79,7 @@ HG_PACKED(struct hg_core_header_hash {
 HG_PACKED(struct hg_core_header_seal {
     uint64_t
         reference;   /* Of a request: the id of the session. Of a response: the request's number */
-    uint64_t number; /* Of this message, which no other one of the session and direction has */
+    uint64_t number; /* Of this message, unique in its session and direction */
     uint8_t tag[16];
 });
 

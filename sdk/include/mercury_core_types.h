@@ -26,32 +26,34 @@ struct hg_init_info {
     /* Options of the transport, see na_types.h. */
     struct na_init_info_4_0 na_init_info;
 
-    /* An open NA class to use instead of opening one from the init string, which is then not
-     * read. It stays the caller's and is not closed by HG_Finalize(). NULL: open one. */
+    /* An open NA class to use instead of opening one from the init string, which is then not read.
+     * The caller owns it, and HG_Finalize() does not close it. NULL: open one. */
     na_class_t *na_class;
 
     /* How many receives for requests a listening context posts when it is created.
      * 0: the default, 512. */
     uint32_t request_post_init;
 
-    /* By how many receives that number grows whenever every one of them holds a request that a
-     * handler still works on. 0: the default, 512; negative: never. While none is posted, requests
-     * wait in the transport. */
+    /* By how many receives that number grows whenever all of them hold requests that handlers are
+     * still working on. 0: the default, 512; negative: never. While none is posted, requests wait
+     * in the transport. */
     int32_t request_post_incr;
 
-    /* Use shared memory towards peers on the same node. Both sides must ask for it: the string of
-     * an own address then is "<address>;sm=<node>@<address in shared memory>", where <node> is the
-     * boot id of the machine, and who looks such a string up tries the second part if it has the
-     * same boot id. Classes without auto_sm look up the first part. What cannot be reached so
-     * (another container, say) is reached as other peers are. So is, after one HG_HOSTUNREACH, a
-     * peer that is gone from there: its process may be started again at the first part.
-     * HG_Addr_is_auto_sm() and counters (mercury_ext.h) tell which way was taken. */
+    /* Use shared memory towards peers on the same node. Both sides must set it: the string of an
+     * own address is then "<address>;sm=<node>@<address in shared memory>", where <node> is the
+     * boot id of the machine, and a lookup of such a string tries the second part if the boot id is
+     * the same. Classes without auto_sm look up the first part. A peer that cannot be reached
+     * through shared memory (for instance in another container) is reached as other peers are. So
+     * is, after one HG_HOSTUNREACH, a peer that is gone from shared memory: its process may be
+     * restarted at the first part. HG_Addr_is_auto_sm() and counters (mercury_ext.h) tell which
+     * path was taken. */
     uint8_t auto_sm;
 
     /* Init string for that shared-memory endpoint, NULL for the default. */
     const char *sm_info_string;
 
-    /* What to protect by a checksum. Each side verifies what it receives whatever it sends. */
+    /* What to protect by a checksum. Each side verifies the checksums it receives, whatever it
+     * sends. */
     hg_checksum_level_t checksum_level;
 
     /* Never carry small bulk data inside of a bulk descriptor. */
@@ -64,11 +66,11 @@ struct hg_init_info {
     uint8_t stats;
 
     /* Post one buffer for each receive even if the transport can fill one buffer with many
-     * messages. That is what happens in any case: a request is handled in the buffer that it came
-     * in, for as long as its handle lives, so a shared buffer would be held by its slowest request
-     * or each request be copied. The few receives that are posted at a time are used again at once
-     * and stay in the cache, and transports that gain from larger buffers keep such themselves.
-     * (Since 2.3.) */
+     * messages. This is always the case: a request is handled in the buffer it was received in, for
+     * as long as its handle exists, so a shared buffer would be occupied by its slowest request, or
+     * each request would be copied. The few receives that are posted at a time are reused at once
+     * and stay in the cache, and transports that gain from larger buffers have such buffers
+     * themselves. (Since 2.3.) */
     uint8_t no_multi_recv;
 
     /* Give the input buffer back to the transport in HG_Get_input() rather than in HG_Destroy().
@@ -78,13 +80,13 @@ struct hg_init_info {
     /* Traffic class wanted from the transport. (Since 2.4.) */
     enum na_traffic_class traffic_class;
 
-    /* Refuse (HG_MSGSIZE) input and output that do not fit one eager message rather than carry
-     * them by RMA. (Since 2.4.) */
+    /* Refuse (HG_MSGSIZE) input and output that do not fit one eager message instead of
+     * transferring them by RMA. (Since 2.4.) */
     bool no_overflow;
 
     /* How many multi-receive buffers are posted; 0: the default, 4. There are none, see
-     * no_multi_recv: the value is checked and not used; request_post_init and request_post_incr
-     * say how many receives there are. (Since 2.4.) */
+     * no_multi_recv: the value is checked and not used; request_post_init and request_post_incr set
+     * the number of receives. (Since 2.4.) */
     unsigned int multi_recv_op_max;
 
     /* Copy requests out of the multi-receive buffers when at most so many of them are left; 0:
@@ -92,17 +94,17 @@ struct hg_init_info {
     unsigned int multi_recv_copy_threshold;
 
     /* A second key that is accepted besides na_init_info.auth_key, NULL or "" for none: to change
-     * keys while others run (docs/security.md). Read by HG_Init_opt2() and HG_Init_reason(), as are
-     * `encrypt` and `mem_per_session`. \since 1.1 */
+     * keys without stopping the other processes (docs/security.md). Read by HG_Init_opt2() and
+     * HG_Init_reason(), as are `encrypt` and `mem_per_session`. \since 1.1 */
     const char *auth_key_also;
 
     /* Nothing that is sent can be read without auth_key, bulk data included: a transport that
      * cannot do that is refused. Needs auth_key. \since 1.1 */
     bool encrypt;
 
-    /* Memory is reached by a peer only in the session in which its descriptor was handed to that
-     * peer: in an RPC's input or output, or after HG_Bulk_grant(). What peers hand on is of no use
-     * to others. A transport that cannot do that is refused. Needs auth_key (docs/security.md).
+    /* A peer reaches memory only in the session in which its descriptor was sent to that peer: in
+     * an RPC's input or output, or after HG_Bulk_grant(). A descriptor that peers pass on is of no
+     * use to others. A transport that cannot do that is refused. Needs auth_key (docs/security.md).
      * \since 1.1 */
     bool mem_per_session;
 };
@@ -121,7 +123,7 @@ struct hg_init_info {
     X(HG_EXIST)          /* Exists already */                                       \
     X(HG_NODEV)          /* No such device */                                       \
     X(HG_INVALID_ARG)    /* An argument is wrong */                                 \
-    X(HG_PROTOCOL_ERROR) /* The peer's data break the protocol */                   \
+    X(HG_PROTOCOL_ERROR) /* The peer's data violate the protocol */                 \
     X(HG_OVERFLOW)       /* A value does not fit */                                 \
     X(HG_MSGSIZE)        /* A message does not fit */                               \
     X(HG_PROTONOSUPPORT) /* Protocol not supported */                               \
@@ -129,7 +131,7 @@ struct hg_init_info {
     X(HG_ADDRINUSE)      /* Address in use */                                       \
     X(HG_ADDRNOTAVAIL)   /* Address not available */                                \
     X(HG_HOSTUNREACH)    /* Peer not reachable, or gone */                          \
-    X(HG_TIMEOUT)        /* Time is over */                                         \
+    X(HG_TIMEOUT)        /* Timeout expired */                                      \
     X(HG_CANCELED)       /* Cancelled */                                            \
     X(HG_IO_ERROR)       /* Input/output error */                                   \
     X(HG_HOSTFIREWALL)   /* Peer behind a firewall */                               \
@@ -165,7 +167,7 @@ typedef enum {
     HG_OUTPUT
 } hg_op_t;
 
-/* What a proc function is asked to do. */
+/* Operation of a proc function. */
 typedef enum {
     HG_ENCODE, /* Write the value to the stream */
     HG_DECODE, /* Read the value from the stream */
@@ -188,8 +190,8 @@ struct hg_diag_counters {
     uint64_t bulk_count;                /* Bulk transfers started */
 };
 
-/* Version numbers as one integer, and comparisons of such. Its top bits say what these headers have
- * at the end of the init info beyond those of the version; comparisons leave them out. */
+/* Version numbers as one integer, and comparisons of such. Its top bits tell which fields these
+ * headers have at the end of the init info beyond those of the version; comparisons ignore them. */
 #define HG_VERSION_ADDITIONS     (1 << 28)
 #define HG_VERSION_MASK          (HG_VERSION_ADDITIONS - 1)
 #define HG_VERSION(major, minor) (HG_VERSION_ADDITIONS | ((major) << 16) | (minor))
@@ -198,7 +200,7 @@ struct hg_diag_counters {
 #define HG_VERSION_GE(v1, v2)    (((v1) &HG_VERSION_MASK) >= ((v2) &HG_VERSION_MASK))
 #define HG_VERSION_LT(v1, v2)    (((v1) &HG_VERSION_MASK) < ((v2) &HG_VERSION_MASK))
 
-/* A timeout that stands for "very long", in milliseconds. */
+/* A timeout that means "very long", in milliseconds. */
 #define HG_MAX_IDLE_TIME (3600 * 1000)
 
 /* The largest hg_size_t. */

@@ -15,8 +15,8 @@
 #include <string.h>
 
 /*
- * Checksums that a processor can keep over what it handled. The names tell the width; the function
- * is XXH3, folded to that width.
+ * Checksums that a processor can compute over the bytes it processes. The names give the width; the
+ * function is XXH3, truncated to that width.
  */
 typedef enum {
     HG_CRC16, /* 16 bits */
@@ -38,16 +38,17 @@ typedef enum {
 #endif
 
 /*
- * The front of every processor, and all of it that programs see: hg_proc_<int>() below works on it
- * without a call. This layout is frozen; a processor itself stays opaque.
+ * The beginning of every processor, and its only part that programs see: hg_proc_<int>() below
+ * works on it without a call. This layout is frozen; a processor itself stays opaque.
  *
  * `left` counts the bytes at `next` that inline code may use in the raw encoding. It is 0 whenever
  * an item needs the library: at the end of the buffer, in the portable encoding and in HG_FREE. So
- * one comparison covers all of these. Use hg_proc_get_size_left() for the size that is left.
+ * one comparison covers all of these cases. Use hg_proc_get_size_left() for the bytes left in the
+ * buffer.
  */
 struct hg_proc_cursor {
-    char *next;        /* where the next item goes or comes from */
-    hg_size_t left;    /* bytes that inline code may use there */
+    char *next;        /* position of the next item */
+    hg_size_t left;    /* bytes there that inline code may use */
     uint32_t op;       /* an hg_proc_op_t */
     uint32_t reserved; /* 0 */
 };
@@ -69,11 +70,11 @@ extern "C" {
 #endif
 
 /**
- * Make a processor without a buffer; hg_proc_reset() gives it one. It uses the encoding that is
- * set for the class at this time.
+ * Create a processor without a buffer; hg_proc_reset() gives it one. It uses the encoding that is
+ * currently set for the class.
  *
- * \param hg_class [IN]     class it belongs to; any other pointer than NULL may stand in for one,
- *                          then the encoding is raw and bulk descriptors cannot be decoded
+ * \param hg_class [IN]     class it belongs to; any other pointer but NULL is allowed, then the
+ *                          encoding is raw and bulk descriptors cannot be decoded
  * \param hash [IN]         checksum to keep, HG_NOHASH for none
  * \param proc_p [OUT]      the processor, to be freed by hg_proc_free()
  *
@@ -137,7 +138,7 @@ HG_PUBLIC hg_return_t hg_proc_reset(hg_proc_t proc, void *buf, hg_size_t buf_siz
 HG_PUBLIC hg_class_t *hg_proc_get_class(hg_proc_t proc);
 
 /**
- * Remember the RPC handle that is being processed.
+ * Set the RPC handle that is being processed.
  *
  * \param proc [IN]     processor
  * \param handle [IN]   handle, not referenced; HG_HANDLE_NULL for none
@@ -193,28 +194,29 @@ HG_PUBLIC hg_size_t hg_proc_get_size_left(hg_proc_t proc);
 
 /**
  * Make room for encoding. When \a buf_size exceeds the current buffer, the processor continues in
- * an extra buffer of at least that size, after copying there what is encoded already. Encoding
- * routines do this by themselves.
+ * an extra buffer of at least that size, after copying the encoded bytes there. Encoding routines
+ * do this by themselves.
  *
  * \param proc [IN]         processor
  * \param buf_size [IN]     bytes that are wanted altogether
  *
- * \return HG_SUCCESS; HG_OVERFLOW if not encoding (what is decoded cannot grow) or if the size is
- *         absurd; HG_INVALID_ARG if \a proc is NULL; HG_NOMEM
+ * \return HG_SUCCESS; HG_OVERFLOW if not encoding (a message being decoded cannot grow) or if the
+ *         size is absurd; HG_INVALID_ARG if \a proc is NULL; HG_NOMEM
  *
  * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_proc_set_size(hg_proc_t proc, hg_size_t buf_size);
 
 /**
- * Take \a data_size bytes at the current position for hand-made encoding or decoding and step over
- * them, padding included in the portable encoding. hg_proc_restore_ptr() ends it.
+ * Reserve \a data_size bytes at the current position for hand-written encoding or decoding and
+ * advance past them, including padding in the portable encoding. hg_proc_restore_ptr() ends their
+ * use.
  *
  * \param proc [IN]         processor
  * \param data_size [IN]    bytes
  *
- * \return pointer to the bytes, valid until more is encoded; NULL in HG_FREE or if there are not so
- *         many
+ * \return pointer to the bytes, valid until more is encoded; NULL in HG_FREE or if there are not
+ *         that many
  *
  * One thread at a time for a processor. \since 1.0
  */
@@ -234,9 +236,9 @@ HG_PUBLIC void *hg_proc_save_ptr(hg_proc_t proc, hg_size_t data_size);
 HG_PUBLIC hg_return_t hg_proc_restore_ptr(hg_proc_t proc, void *data, hg_size_t data_size);
 
 /**
- * \return extra buffer, which then holds all that was encoded; valid until the processor is reset
- *         or freed, or the caller's by hg_proc_set_extra_buf_is_mine(); NULL if the first buffer
- *         sufficed
+ * \return extra buffer, which contains everything encoded so far; valid until the processor is
+ *         reset or freed, unless the caller took it by hg_proc_set_extra_buf_is_mine(); NULL if the
+ *         first buffer sufficed
  * \param proc [IN]     processor
  * One thread at a time for a processor. \since 1.0
  */
@@ -250,7 +252,8 @@ HG_PUBLIC void *hg_proc_get_extra_buf(hg_proc_t proc);
 HG_PUBLIC hg_size_t hg_proc_get_extra_size(hg_proc_t proc);
 
 /**
- * Say who frees the extra buffer: the processor (as is usual), or the caller by free().
+ * Set the owner of the extra buffer: the processor (the default), or the caller, who frees it by
+ * free().
  *
  * \param proc [IN]     processor
  * \param mine [IN]     not 0: the processor; 0: the caller
@@ -262,7 +265,7 @@ HG_PUBLIC hg_size_t hg_proc_get_extra_size(hg_proc_t proc);
 HG_PUBLIC hg_return_t hg_proc_set_extra_buf_is_mine(hg_proc_t proc, uint8_t mine);
 
 /**
- * End encoding or decoding; the checksum, if one is kept, can be asked for afterwards.
+ * End encoding or decoding; afterwards the checksum, if there is one, can be read.
  *
  * \param proc [IN]     processor
  *
@@ -274,7 +277,7 @@ HG_PUBLIC hg_return_t hg_proc_flush(hg_proc_t proc);
 
 #ifdef HG_HAS_CHECKSUMS
 /**
- * Get the checksum of all bytes that were handled, after hg_proc_flush().
+ * Get the checksum of all bytes that were processed, after hg_proc_flush().
  *
  * \param proc [IN]         processor
  * \param hash [OUT]        checksum, least significant byte first
@@ -316,8 +319,8 @@ HG_PUBLIC void hg_proc_checksum_update(hg_proc_t proc, void *data, hg_size_t dat
 #endif
 
 /**
- * Handle one integer. Programs call hg_proc_<type>() instead, which comes here when the cursor
- * alone does not suffice.
+ * Process one integer. Programs call hg_proc_<type>() instead, which calls this function when the
+ * cursor alone does not suffice.
  *
  * \param proc [IN]     processor
  * \param data [IN,OUT] the integer
@@ -333,8 +336,8 @@ HG_PUBLIC hg_return_t hg_proc_integer(hg_proc_t proc, void *data, uint32_t size,
                                       uint32_t is_signed);
 
 /**
- * Handle bytes as they are; the portable encoding pads them to a multiple of four. Does nothing in
- * HG_FREE.
+ * Process bytes without conversion; the portable encoding pads them to a multiple of four. Does
+ * nothing in HG_FREE.
  *
  * \param proc [IN]         processor
  * \param data [IN,OUT]     bytes
@@ -348,8 +351,8 @@ HG_PUBLIC hg_return_t hg_proc_integer(hg_proc_t proc, void *data, uint32_t size,
 HG_PUBLIC hg_return_t hg_proc_bytes(hg_proc_t proc, void *data, hg_size_t data_size);
 
 /**
- * Turn decoding into HG_FREE, for what was decoded before an item failed. Generated routines use
- * it, so that a damaged message leaves nothing allocated.
+ * Switch from decoding to HG_FREE, to free the items decoded before one that failed. Generated
+ * routines use this, so that a damaged message leaves nothing allocated.
  *
  * \param proc [IN]     processor
  *
@@ -360,7 +363,7 @@ HG_PUBLIC hg_return_t hg_proc_bytes(hg_proc_t proc, void *data, hg_size_t data_s
 HG_PUBLIC uint32_t hg_proc_undo_begin(hg_proc_t proc);
 
 /**
- * Turn HG_FREE back into decoding.
+ * Switch back from HG_FREE to decoding.
  *
  * \param proc [IN]     processor
  *
@@ -378,7 +381,7 @@ static HG_INLINE hg_proc_op_t hg_proc_get_op(hg_proc_t proc)
     return HG_CAST(hg_proc_op_t, HG_CAST_PTR(struct hg_proc_cursor *, proc)->op);
 }
 
-/* One comparison and one store, or the library. `size` is a constant at every use. */
+/* One comparison and one store, or a call of the library. `size` is a constant at every use. */
 static HG_INLINE hg_return_t hg_proc_integer_inline(hg_proc_t proc, void *data, uint32_t size,
                                                     uint32_t is_signed)
 {
@@ -396,7 +399,7 @@ static HG_INLINE hg_return_t hg_proc_integer_inline(hg_proc_t proc, void *data, 
 }
 
 /**
- * Handle an integer of the type in the name.
+ * Process an integer of the type in the name.
  *
  * \param proc [IN]         processor
  * \param data [IN,OUT]     pointer to the integer
@@ -472,7 +475,7 @@ static HG_INLINE hg_return_t hg_proc_uint64_t(hg_proc_t proc, void *data)
 #define hg_proc_memcpy hg_proc_raw
 #define hg_proc_raw    hg_proc_bytes
 
-/* Room for `size` more bytes, or a jump to `label` with the error in `ret`. */
+/* Make room for `size` more bytes, or jump to `label` with the error in `ret`. */
 #define HG_PROC_CHECK_SIZE(proc, size, label, ret)                           \
     do {                                                                     \
         if (unlikely(hg_proc_get_size_left(proc) < (size))) {                \
@@ -482,19 +485,19 @@ static HG_INLINE hg_return_t hg_proc_uint64_t(hg_proc_t proc, void *data)
         }                                                                    \
     } while (0)
 
-/* The steps of a hand-made raw encoding: copy in, copy out, step over. */
+/* The steps of a hand-written raw encoding: copy in, copy out, advance. */
 #define HG_PROC_TYPE_ENCODE(proc, data, size) \
     memcpy(HG_CAST_PTR(struct hg_proc_cursor *, proc)->next, data, size)
 #define HG_PROC_TYPE_DECODE(proc, data, size) \
     memcpy(data, HG_CAST_PTR(struct hg_proc_cursor *, proc)->next, size)
 #define HG_PROC_UPDATE(proc, size) ((void) hg_proc_save_ptr(proc, size))
 
-/* Nothing to do: the checksum is taken from the buffer. */
+/* Does nothing: the checksum is computed over the buffer. */
 #define HG_PROC_CHECKSUM_UPDATE(proc, data, size) ((void) 0)
 
 /*
- * The memory of an object of any type, or a number of bytes, as they are; nothing and a jump to
- * `label` in HG_FREE, a jump there with the error in `ret`.
+ * Process the memory of an object of any type, or a number of bytes, without conversion. In HG_FREE
+ * jumps to `label`; on an error jumps there with the error in `ret`.
  */
 #define HG_PROC_TYPE(proc, type, data, label, ret) \
     HG_PROC_BYTES(proc, data, sizeof(type), label, ret)

@@ -6,7 +6,7 @@
  * Portable: XDR (RFC 4506): big-endian, items in units of four bytes. For clusters of mixed
  * machines and for peers in other languages.
  *
- * Both sides of an RPC must have made the same choice; a message in the other encoding is refused.
+ * Both sides of an RPC must use the same encoding; a message in the other encoding is refused.
  */
 #ifndef MERCURY_PROC_EXT_H
 #define MERCURY_PROC_EXT_H
@@ -25,7 +25,7 @@ extern "C" {
 
 /**
  * Set the encoding of a class. Call it after HG_Init() and before the first HG_Create(),
- * HG_Context_create() or hg_proc_create(): what exists already keeps its encoding.
+ * HG_Context_create() or hg_proc_create(): existing objects keep their encoding.
  *
  * \param hg_class [IN]     class
  * \param encoding [IN]     encoding

@@ -4,15 +4,15 @@
  * progress and runs callbacks. Several threads may wait on requests of one class: one of them makes
  * progress, the others sleep until their request is completed or it is their turn.
  *
- * Do not wait inside a callback for something whose callback can only run after yours returned.
+ * Do not wait inside a callback for an operation whose callback can only run after yours returned.
  */
 #ifndef MERCURY_REQUEST_H
 #define MERCURY_REQUEST_H
 
 #include "mercury_util_config.h"
 
-typedef struct hg_request_class hg_request_class_t; /* what to make progress on */
-typedef struct hg_request hg_request_t;             /* something to wait for */
+typedef struct hg_request_class hg_request_class_t; /* how to make progress */
+typedef struct hg_request hg_request_t;             /* an operation to wait for */
 
 /**
  * Makes progress, for instance by HG_Progress().
@@ -54,7 +54,7 @@ HG_UTIL_PUBLIC hg_request_class_t *hg_request_init(hg_request_progress_func_t pr
                                                    hg_request_trigger_func_t trigger, void *arg);
 
 /**
- * Free a request class; all of its requests are destroyed and nobody waits any more.
+ * Free a request class; all of its requests must have been destroyed, and no thread may be waiting.
  *
  * \param request_class [IN]    class, NULL is allowed
  * \param arg [OUT]             argument given to hg_request_init(), the program's; may be
@@ -76,7 +76,7 @@ HG_UTIL_PUBLIC void hg_request_finalize(hg_request_class_t *request_class, void 
 HG_UTIL_PUBLIC hg_request_t *hg_request_create(hg_request_class_t *request_class);
 
 /**
- * Free a request. Nobody waits for it, and nothing will complete it any more.
+ * Free a request. No thread may be waiting for it, and nothing may complete it any more.
  *
  * \param request [IN]      request, NULL is allowed
  *
@@ -85,7 +85,7 @@ HG_UTIL_PUBLIC hg_request_t *hg_request_create(hg_request_class_t *request_class
 HG_UTIL_PUBLIC void hg_request_destroy(hg_request_t *request);
 
 /**
- * Make a completed request usable again. Nobody waits for it.
+ * Make a completed request usable again. No thread may be waiting for it.
  *
  * \param request [IN]      request
  *
@@ -94,8 +94,8 @@ HG_UTIL_PUBLIC void hg_request_destroy(hg_request_t *request);
 HG_UTIL_PUBLIC void hg_request_reset(hg_request_t *request);
 
 /**
- * Complete a request and wake its waiter; usually called by a callback. The request may be
- * destroyed by its waiter as soon as this has begun.
+ * Complete a request and wake its waiter; usually called by a callback. The waiter may destroy the
+ * request as soon as this call has begun.
  *
  * \param request [IN]      request
  *
@@ -104,28 +104,28 @@ HG_UTIL_PUBLIC void hg_request_reset(hg_request_t *request);
 HG_UTIL_PUBLIC void hg_request_complete(hg_request_t *request);
 
 /**
- * Wait until a request is completed or the time is over. Callbacks run in the calling thread, at
+ * Wait until a request is completed or the timeout expires. Callbacks run in the calling thread, at
  * least once even if the time is 0.
  *
  * \param request [IN]      request
  * \param timeout [IN]      milliseconds
  * \param flag [OUT]        1 if it is completed, 0 if not; may be NULL
  *
- * \return HG_UTIL_SUCCESS, also when the time is over; HG_UTIL_FAIL if the request is NULL
+ * \return HG_UTIL_SUCCESS, also when the timeout expires; HG_UTIL_FAIL if the request is NULL
  *
  * Any thread. \since 1.0
  */
 HG_UTIL_PUBLIC int hg_request_wait(hg_request_t *request, unsigned int timeout, unsigned int *flag);
 
 /**
- * Wait until all of several requests are completed or the time is over.
+ * Wait until all of several requests are completed or the timeout expires.
  *
  * \param count [IN]        how many
  * \param request [IN]      requests
  * \param timeout [IN]      milliseconds for all of them together
  * \param flag [OUT]        1 if all are completed, 0 if not; may be NULL
  *
- * \return HG_UTIL_SUCCESS, also when the time is over; HG_UTIL_FAIL if a request is NULL or
+ * \return HG_UTIL_SUCCESS, also when the timeout expires; HG_UTIL_FAIL if a request is NULL or
  *         \a count is negative
  *
  * Any thread. \since 1.0
@@ -144,7 +144,7 @@ HG_UTIL_PUBLIC int hg_request_waitall(int count, hg_request_t *request[], unsign
 HG_UTIL_PUBLIC void hg_request_set_data(hg_request_t *request, void *data);
 
 /**
- * \return pointer that hg_request_set_data() attached, which stays the program's, or NULL
+ * \return pointer that hg_request_set_data() attached, owned by the program, or NULL
  * \param request [IN]      request
  * One thread at a time for a request. \since 1.0
  */
