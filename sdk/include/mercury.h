@@ -2,26 +2,26 @@
 /*
  * The RPC API: classes, contexts, registration, addresses, handles, forward, respond, progress.
  *
- * Life of a program: HG_Init(), HG_Context_create(), HG_Register() on both sides; the origin looks
- * an address up, creates a handle, forwards it and makes progress (HG_Progress() and HG_Trigger(),
- * or the HG_Event_ functions) until its callback ran; the target makes progress, and its handler
- * reads the input, responds and destroys the handle.
+ * A typical program calls HG_Init(), HG_Context_create() and HG_Register() on both sides. The
+ * origin looks an address up, creates a handle, forwards it and makes progress (HG_Progress() and
+ * HG_Trigger(), or the HG_Event_ functions) until its callback has run. The target makes progress,
+ * and its handler reads the input, responds and destroys the handle.
  *
  * Threads: unless a function says otherwise it may be called by any thread at any time, also from
  * callbacks, on objects that no other thread is destroying. Callbacks and RPC handlers run only
- * inside of HG_Trigger() and HG_Event_trigger(), on the calling thread. A handle is used by one
- * thread at a time, except HG_Cancel(), HG_Ref_incr(), HG_Ref_get() and HG_Destroy(), which any
- * thread may call.
+ * inside HG_Trigger() and HG_Event_trigger(), in the calling thread. A handle is used by one thread
+ * at a time, except HG_Cancel(), HG_Ref_incr(), HG_Ref_get() and HG_Destroy(), which any thread may
+ * call.
  *
  * Errors: a function that fails with HG_INVALID_ARG, or fails to open or create something, writes
  * one line to the log that says why. Any function that takes an object returns HG_INVALID_ARG (or
  * NULL, 0, false) when that object is NULL.
  *
- * Forks: objects that a child of fork() inherited are its parent's. Functions that would change or
- * send something, those that destroy included, return HG_PERMISSION for them in the child (or NULL,
- * 0, -1, or what keeps the caller from waiting), do nothing, and log that. The child can open
- * classes of its own, but for transports that cannot be used in it: MPI, and UCX if the parent had
- * a class over it open.
+ * Forks: objects that a child inherited by fork() belong to the parent. In the child, functions
+ * that would change or send something, including those that destroy objects, do nothing, log that,
+ * and return HG_PERMISSION (or NULL, 0, -1, or a value that keeps the caller from waiting). The
+ * child can open its own classes, except over transports that do not work there: MPI, and UCX if
+ * the parent had a UCX class open.
  * \since 1.1
  */
 #ifndef MERCURY_H
@@ -92,8 +92,8 @@ HG_PUBLIC hg_return_t HG_Get_na_protocol_info(const char *info_string,
 HG_PUBLIC void HG_Free_na_protocol_info(struct na_protocol_info *na_protocol_info);
 
 /**
- * Remove what earlier processes that ended abnormally left behind (shared-memory objects, sockets).
- * What living processes use is not touched.
+ * Remove shared-memory objects and sockets of earlier processes that ended abnormally. Those of
+ * living processes are not touched.
  *
  * Any thread. \since 1.0
  */
@@ -108,16 +108,15 @@ HG_PUBLIC void HG_Cleanup(void);
  * variable HG_LOG_LEVEL sets it at start.
  *
  * \param level [IN]     "none", "error", "warning" (the default), "info" or "debug", and levels of
- * parts of the library (since 1.1), as in "warning,na_sm=debug"; anything else is ignored with a
- * warning. NA_Log_reload() reads the variable again
+ * subsystems (since 1.1), as in "warning,na_sm=debug"; anything else is ignored with a warning.
+ * NA_Log_reload() reads the variable again
  *
  * Any thread. \since 1.0
  */
 HG_PUBLIC void HG_Set_log_level(const char *level);
 
 /**
- * Choose the parts of the library that log. The environment variable HG_LOG_SUBSYS sets it at
- * start.
+ * Choose the subsystems that log. The environment variable HG_LOG_SUBSYS sets it at start.
  *
  * \param subsys [IN]    comma-separated names, e.g. "hg,na"; a name after ~ is switched off
  *
@@ -139,7 +138,7 @@ HG_PUBLIC void HG_Set_log_func(int (*log_func)(FILE *stream, const char *format,
  * Set the stream that log lines of one level go to.
  *
  * \param level [IN]     "error", "warning", "info" or "debug"
- * \param stream [IN]    open stream that stays the caller's, or NULL for the default, stderr
+ * \param stream [IN]    open stream, owned by the caller, or NULL for the default, stderr
  *
  * Any thread. \since 1.0
  */
@@ -170,8 +169,8 @@ HG_PUBLIC void HG_Diag_dump_counters(void);
 HG_PUBLIC hg_class_t *HG_Init(const char *na_info_string, uint8_t na_listen) HG_WARN_UNUSED_RESULT;
 
 /**
- * Open an endpoint with options of API version 2.2: fields of hg_init_info that are newer are not
- * read. New code takes HG_Init_opt2().
+ * Open an endpoint with options of API version 2.2: newer fields of hg_init_info are not read. New
+ * code uses HG_Init_opt2().
  *
  * \param na_info_string [IN]  init string, e.g. "na+sm", "ofi+tcp://host:port", or a
  *     comma-separated list of such
@@ -192,8 +191,8 @@ HG_PUBLIC hg_class_t *HG_Init_opt(const char *na_info_string, uint8_t na_listen,
  *     comma-separated list of such
  * \param na_listen [IN]  HG_TRUE if requests from others are to be received
  * \param version [IN]  HG_VERSION(major, minor) of the headers that the caller was compiled with;
- *     fields that are newer are not read. Take the macro: a number that was written out says that
- *     there is no `encrypt` and no `mem_per_session`
+ *     newer fields are not read. Use the macro: a literal number means that there is no `encrypt`
+ *     and no `mem_per_session`
  * \param hg_init_info [IN]  options, or NULL for the defaults. The strings in it are copied.
  *
  * \return the class, to be closed by HG_Finalize(), or NULL, with the reason in the log
@@ -218,7 +217,7 @@ HG_PUBLIC hg_class_t *HG_Init_opt2(const char *na_info_string, uint8_t na_listen
 HG_PUBLIC hg_return_t HG_Finalize(hg_class_t *hg_class);
 
 /**
- * Name of the plugin that carries the class, e.g. "sm".
+ * Name of the class's plugin, e.g. "sm".
  *
  * \param hg_class [IN]  class
  *
@@ -251,7 +250,7 @@ HG_PUBLIC const char *HG_Class_get_protocol(const hg_class_t *hg_class) HG_WARN_
 HG_PUBLIC bool HG_Class_is_listening(const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
 
 /**
- * Size of the largest encoded input that travels in one message; a larger one is fetched by RMA.
+ * Size of the largest encoded input that is sent in one message; a larger one is fetched by RMA.
  *
  * \param hg_class [IN]  class
  *
@@ -262,7 +261,7 @@ HG_PUBLIC bool HG_Class_is_listening(const hg_class_t *hg_class) HG_WARN_UNUSED_
 HG_PUBLIC hg_size_t HG_Class_get_input_eager_size(const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
 
 /**
- * Size of the largest encoded output that travels in one message; a larger one is fetched by RMA.
+ * Size of the largest encoded output that is sent in one message; a larger one is fetched by RMA.
  *
  * \param hg_class [IN]  class
  *
@@ -335,18 +334,18 @@ HG_PUBLIC void *HG_Class_get_data(const hg_class_t *hg_class) HG_WARN_UNUSED_RES
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL
  *
- * Any thread; numbers that change meanwhile may be a moment apart. \since 1.0
+ * Any thread; counters that change meanwhile may be read at slightly different times. \since 1.0
  */
 HG_PUBLIC hg_return_t HG_Class_get_counters(const hg_class_t *hg_class,
                                             struct hg_diag_counters *diag_counters);
 
 /**
- * Set a function to be called for every handle that is made: by HG_Create(), and for requests to be
- * received by HG_Context_create(). It may attach data by HG_Set_data(), which stay attached when
- * the handle is reused.
+ * Set a function to be called for every handle that is created: by HG_Create(), and by
+ * HG_Context_create() for requests to be received. It may attach data by HG_Set_data(), which stay
+ * attached when the handle is reused.
  *
  * \param hg_class [IN]  class
- * \param callback [IN]  function, or NULL for none; if it fails, so does making the handle
+ * \param callback [IN]  function, or NULL for none; if it fails, so does creating the handle
  * \param arg [IN]       second argument of the callback
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if hg_class is NULL
@@ -362,8 +361,8 @@ HG_PUBLIC hg_return_t HG_Class_set_handle_create_callback(
 
 /**
  * Create a context with the lowest free id: 0 for the first. If the class listens, the context
- * receives requests from now on. A class has as many contexts as the max_contexts that it was
- * opened with, 1 by default (struct na_init_info); further ones are refused.
+ * receives requests from now on. A class can have max_contexts contexts, as set when it was opened,
+ * 1 by default (struct na_init_info); further ones are refused.
  *
  * \param hg_class [IN]  class
  *
@@ -388,21 +387,21 @@ HG_PUBLIC hg_context_t *HG_Context_create_id(hg_class_t *hg_class,
                                              uint8_t id) HG_WARN_UNUSED_RESULT;
 
 /**
- * Destroy a context. Receives for requests are cancelled if HG_Context_unpost() did not do it
- * before. What is complete but was not triggered is called back from here.
+ * Destroy a context. Receives for requests are cancelled if HG_Context_unpost() has not done so.
+ * Callbacks of operations that are complete but were not triggered run inside this call.
  *
  * \param context [IN]   context, or NULL, which does nothing
  *
- * \return HG_SUCCESS; HG_BUSY if after half a second (five while responses are sent) handles are
- * not destroyed or operations run (the log says how many), then the context stays, receives as
- * before, and destroying it may be tried again; an NA error code
+ * \return HG_SUCCESS; HG_BUSY if after half a second (five while responses are sent) there are
+ * handles that are not destroyed, or operations in progress (the log says how many): then the
+ * context continues to work and to receive, and destroying it may be tried again; an NA error code
  *
  * One thread, when no other uses the context. \since 1.0
  */
 HG_PUBLIC hg_return_t HG_Context_destroy(hg_context_t *context);
 
 /**
- * Stop receiving requests. Requests that arrived are still handled.
+ * Stop receiving requests. Requests that have arrived are still handled.
  *
  * \param context [IN]   context
  *
@@ -418,7 +417,7 @@ HG_PUBLIC hg_return_t HG_Context_unpost(hg_context_t *context);
  *
  * \param context [IN]   context
  *
- * \return the class, which stays open as long as the context is there, or NULL
+ * \return the class, which stays open as long as the context exists, or NULL
  *
  * Any thread. \since 1.0
  */
@@ -484,11 +483,11 @@ HG_PUBLIC hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
                                    hg_rpc_cb_t rpc_cb) HG_WARN_UNUSED_RESULT;
 
 /**
- * Whether an RPC was registered by HG_Register_name().
+ * Whether an RPC name is registered by HG_Register_name().
  *
  * \param hg_class [IN]  class
  * \param func_name [IN] name
- * \param id_p [OUT]     its id, or the one that it would get
+ * \param id_p [OUT]     its id, or the id that it would get
  * \param flag_p [OUT]   HG_TRUE if it is registered, else HG_FALSE
  *
  * id_p or flag_p may be NULL.
@@ -502,7 +501,7 @@ HG_PUBLIC hg_return_t HG_Registered_name(hg_class_t *hg_class, const char *func_
 
 /**
  * Register an RPC by a number. Registering the same number again replaces the functions; its data
- * and its response setting stay.
+ * and its response setting are kept.
  *
  * \param hg_class [IN]     class
  * \param id [IN]           RPC id
@@ -598,7 +597,7 @@ HG_PUBLIC void *HG_Registered_data(hg_class_t *hg_class, hg_id_t id) HG_WARN_UNU
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if hg_class is NULL; HG_NOENTRY if the id is not registered
  *
- * Any thread; handles forwarded before keep what was set then. \since 1.0
+ * Any thread; handles forwarded before keep the earlier setting. \since 1.0
  */
 HG_PUBLIC hg_return_t HG_Registered_disable_response(hg_class_t *hg_class, hg_id_t id,
                                                      uint8_t disable);
@@ -640,7 +639,7 @@ HG_PUBLIC hg_return_t HG_Registered_disabled_response(hg_class_t *hg_class, hg_i
 HG_PUBLIC hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
                                       const char *name, hg_op_id_t *op_id_p);
 
-/* The short name stands for the form with a callback. */
+/* The short name means the form with a callback. */
 #ifndef HG_Addr_lookup
 #    define HG_Addr_lookup HG_Addr_lookup1
 #endif
@@ -672,7 +671,7 @@ HG_PUBLIC hg_return_t HG_Addr_lookup2(hg_class_t *hg_class, const char *name, hg
 HG_PUBLIC hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr);
 
 /**
- * Tell the transport that the peer is gone, so that freeing the address frees all it keeps for that
+ * Tell the transport that the peer is gone, so that freeing the address frees all state of that
  * peer.
  *
  * \param hg_class [IN]  class
@@ -702,7 +701,7 @@ HG_PUBLIC hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p);
  *
  * \param hg_class [IN]     class
  * \param addr [IN]         address
- * \param new_addr_p [OUT]  the same peer, to be freed by HG_Addr_free() by itself
+ * \param new_addr_p [OUT]  address of the same peer, to be freed by HG_Addr_free() by itself
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL or addr belongs to another class;
  * HG_NOMEM; an NA error code
@@ -712,7 +711,7 @@ HG_PUBLIC hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p);
 HG_PUBLIC hg_return_t HG_Addr_dup(hg_class_t *hg_class, hg_addr_t addr, hg_addr_t *new_addr_p);
 
 /**
- * Whether two addresses are of the same peer.
+ * Whether two addresses belong to the same peer.
  *
  * \param hg_class [IN]  class
  * \param addr1 [IN]     address, or HG_ADDR_NULL
@@ -726,7 +725,7 @@ HG_PUBLIC uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1,
                               hg_addr_t addr2) HG_WARN_UNUSED_RESULT;
 
 /**
- * String of an address, from which any process can look it up.
+ * String of an address, which any process can look up.
  *
  * \param hg_class [IN]        class
  * \param buf [OUT]            string with its terminating null byte; NULL to ask for the size only
@@ -746,16 +745,16 @@ HG_PUBLIC hg_return_t HG_Addr_to_string(hg_class_t *hg_class, char *buf, hg_size
  */
 
 /**
- * Make a handle for an RPC to be forwarded. It starts with one reference.
+ * Create a handle for an RPC to be forwarded. It has one reference.
  *
  * \param context [IN]  context that triggers the callbacks
- * \param addr [IN]  target, which the handle keeps alive; HG_ADDR_NULL if HG_Reset() gives it later
- * \param id [IN]  registered RPC id; 0 if HG_Reset() gives it later
+ * \param addr [IN]  target, which the handle keeps alive; HG_ADDR_NULL if HG_Reset() sets it later
+ * \param id [IN]  registered RPC id; 0 if HG_Reset() sets it later
  * \param handle_p [OUT]  handle, to be destroyed by HG_Destroy()
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if context or handle_p is NULL or addr belongs to another
- *     class; HG_NOENTRY if the id is not registered; HG_NOMEM; what the handle-create callback
- *     returned
+ *     class; HG_NOENTRY if the id is not registered; HG_NOMEM; an error of the handle-create
+ *     callback
  *
  * Any thread. \since 1.0
  */
@@ -763,31 +762,32 @@ HG_PUBLIC hg_return_t HG_Create(hg_context_t *context, hg_addr_t addr, hg_id_t i
                                 hg_handle_t *handle_p);
 
 /**
- * Drop a reference of a handle; with the last one it is released, once its operation has completed.
+ * Drop a reference of a handle. The last one releases it, once its operation has completed.
  *
- * The handle of a request has a reference for its response, besides the one that the handler gets:
- * HG_Respond() may be called after HG_Destroy(), in the handler or later. For a request that is
- * never to be answered HG_Destroy() is called a second time, or the handle stays until its context
+ * The handle of a request has a reference for its response, in addition to the handler's:
+ * HG_Respond() may be called after HG_Destroy(), in the handler or later. If a request is never
+ * answered HG_Destroy() must be called a second time, otherwise the handle exists until its context
  * is destroyed.
  *
  * \param handle [IN]    handle, or HG_HANDLE_NULL, which does nothing
  *
- * \return HG_SUCCESS; HG_INVALID_ARG if nobody has a reference to the handle
+ * \return HG_SUCCESS; HG_INVALID_ARG if there is no reference to the handle
  *
  * Any thread. \since 1.0
  */
 HG_PUBLIC hg_return_t HG_Destroy(hg_handle_t handle);
 
 /**
- * Give a handle made by HG_Create() another target and RPC.
+ * Set another target and RPC for a handle created by HG_Create().
  *
- * \param handle [IN]    handle on which nothing runs
+ * \param handle [IN]    handle without an operation in progress
  * \param addr [IN]      target; with HG_ADDR_NULL the handle has none until it is reset again
- * \param id [IN]        registered RPC id; 0 keeps the present one, if there is one
+ * \param id [IN]        registered RPC id; 0 keeps the current one, if there is one
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if handle is NULL, was received from an origin, or addr
- * belongs to another class; HG_BUSY if an operation runs; HG_NOENTRY if the id is not registered;
- * HG_AGAIN if as many handles are in use as the transport has tags for; HG_NOMEM; an NA error code
+ * belongs to another class; HG_BUSY if an operation is in progress; HG_NOENTRY if the id is not
+ * registered; HG_AGAIN if as many handles are in use as the transport has tags for; HG_NOMEM; an NA
+ * error code
  *
  * One thread at a time. \since 1.0
  */
@@ -798,18 +798,18 @@ HG_PUBLIC hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id);
  *
  * \param handle [IN]    handle
  *
- * \return HG_SUCCESS; HG_INVALID_ARG if handle is NULL or nobody has a reference to it
+ * \return HG_SUCCESS; HG_INVALID_ARG if handle is NULL or there is no reference to it
  *
  * Any thread. \since 1.0
  */
 HG_PUBLIC hg_return_t HG_Ref_incr(hg_handle_t handle);
 
 /**
- * Number of references to a handle: the program's, among them one for each input and output that it
- * has got and not freed; one of a forward that runs; at the target one while the handler runs and
- * one until the response was sent, if there is to be one. Of an RPC to the own address that gets a
- * response it is the number of both ends together, until one of the two handles is gone or used
- * again: 1 is the last reference to the RPC.
+ * Number of references to a handle: those of the program, including one for each input and output
+ * that it has got and not freed; one of a forward in progress; at the target one while the handler
+ * runs and, if the RPC has a response, one until that was sent. For an RPC to the own address with
+ * a response it is the sum over both ends, until one of the two handles is released or used again:
+ * 1 is the last reference to the RPC.
  *
  * \param handle [IN]    handle
  *
@@ -836,8 +836,8 @@ HG_PUBLIC const struct hg_info *HG_Get_info(hg_handle_t handle) HG_WARN_UNUSED_R
  *
  * \param handle [IN]         handle
  * \param data [IN]           data
- * \param free_callback [IN]  called with the data, or NULL: for a handle made by HG_Create() when
- * its last reference is dropped; for one that was received, and will be reused, when the context
+ * \param free_callback [IN]  called with the data, or NULL: for a handle created by HG_Create()
+ * when its last reference is dropped; for a received handle, which will be reused, when the context
  * is destroyed
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if handle is NULL
@@ -858,8 +858,7 @@ HG_PUBLIC hg_return_t HG_Set_data(hg_handle_t handle, void *data, void (*free_ca
 HG_PUBLIC void *HG_Get_data(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
 /**
- * Choose the target's context, which was created by HG_Context_create_id(). HG_Reset() sets it back
- * to 0.
+ * Choose the target's context by the id given to HG_Context_create_id(). HG_Reset() resets it to 0.
  *
  * \param handle [IN]    handle
  * \param id [IN]        id of the target's context
@@ -892,10 +891,10 @@ HG_PUBLIC hg_size_t HG_Get_input_payload_size(hg_handle_t handle);
  * \param handle [IN]            handle, at the target
  * \param in_struct [OUT]  structure, to be freed by HG_Free_input()
  *
- * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL or nobody has a reference to the
- * handle; HG_FAULT if the RPC has no input's proc function or the handle holds no input (any more);
+ * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL or there is no reference to the handle;
+ * HG_FAULT if the RPC has no input's proc function or the handle has no input (any more);
  * HG_CHECKSUM_ERROR if the payload's checksum does not match; HG_PROTOCOL_ERROR if its encoding is
- * not this class's; HG_OVERFLOW or what else the proc function returned
+ * not this class's; HG_OVERFLOW or another error of the proc function
  *
  * One thread at a time. \since 1.0
  */
@@ -909,8 +908,8 @@ HG_PUBLIC hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct);
  * \param in_struct [IN]   structure filled by HG_Get_input()
  *
  * \return HG_SUCCESS; otherwise the reference is not dropped: HG_INVALID_ARG if an argument is NULL
- * or nobody has a reference to the handle; HG_FAULT if the RPC has no input's proc function; what
- * the proc function returned
+ * or there is no reference to the handle; HG_FAULT if the RPC has no input's proc function; an
+ * error of the proc function
  *
  * One thread at a time. \since 1.0
  */
@@ -934,11 +933,11 @@ HG_PUBLIC hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
  * \param handle [IN]            handle, at the origin after its callback got HG_SUCCESS
  * \param out_struct [OUT]  structure, to be freed by HG_Free_output()
  *
- * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL or nobody has a reference to the
- * handle; HG_FAULT if the RPC has no output's proc function or the handle holds no output (any
- * more); HG_OPNOTSUPPORTED if the RPC is one-way; HG_CHECKSUM_ERROR if the payload's checksum does
- * not match; HG_PROTOCOL_ERROR if its encoding is not this class's; HG_OVERFLOW or what else the
- * proc function returned
+ * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL or there is no reference to the handle;
+ * HG_FAULT if the RPC has no output's proc function or the handle has no output (any more);
+ * HG_OPNOTSUPPORTED if the RPC is one-way; HG_CHECKSUM_ERROR if the payload's checksum does not
+ * match; HG_PROTOCOL_ERROR if its encoding is not this class's; HG_OVERFLOW or another error of the
+ * proc function
  *
  * One thread at a time. \since 1.0
  */
@@ -952,8 +951,8 @@ HG_PUBLIC hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct);
  * \param out_struct [IN]  structure filled by HG_Get_output()
  *
  * \return HG_SUCCESS; otherwise the reference is not dropped: HG_INVALID_ARG if an argument is NULL
- * or nobody has a reference to the handle; HG_FAULT if the RPC has no output's proc function; what
- * the proc function returned
+ * or there is no reference to the handle; HG_FAULT if the RPC has no output's proc function; an
+ * error of the proc function
  *
  * One thread at a time. \since 1.0
  */
@@ -1039,22 +1038,22 @@ HG_PUBLIC hg_return_t HG_Get_output_extra_buf(hg_handle_t handle, void **out_buf
  * Send a request. The input is encoded before this function returns.
  *
  * \param handle [IN]  handle made by HG_Create()
- * \param callback [IN]  called once, with type HG_CB_FORWARD, when the response arrived (for a
- *     one-way RPC: when the request is sent) or when that failed; may be NULL. Its ret is
+ * \param callback [IN]  called once, with type HG_CB_FORWARD, when the response has arrived (for a
+ *     one-way RPC: when the request is sent) or the RPC has failed; may be NULL. Its ret is
  *     HG_SUCCESS, HG_CANCELED, HG_NOENTRY (the RPC is not registered at the target),
- *     HG_CHECKSUM_ERROR, an error of the transport such as HG_HOSTUNREACH, or the error that the
- *     target had with the request. It may forward the same handle again.
+ *     HG_CHECKSUM_ERROR, an error of the transport such as HG_HOSTUNREACH, or the target's error
+ *     with the request. The callback may forward the same handle again.
  * \param arg [IN]  passed to the callback
  * \param in_struct [IN]  input; NULL, or an RPC without an input's proc function, sends an empty
  *     one
  *
- * \return HG_SUCCESS, and the callback will run; otherwise it will not: HG_BUSY if an operation
- *     runs on the handle; HG_INVALID_ARG if handle is NULL, was received from an origin or has no
- *     address; HG_FAULT if its RPC id is 0; HG_NOENTRY if the RPC was deregistered; HG_MSGSIZE if
- *     the input does not fit one message and no_overflow was asked for; HG_NOMEM; HG_AGAIN if the
- *     transport cannot take the message now: until it has given back the receive of the response,
- *     which takes some progress, the handle is HG_BUSY; what the proc function returned; an NA
- *     error code
+ * \return HG_SUCCESS, and the callback will run; otherwise it will not: HG_BUSY if an operation of
+ *     the handle is in progress; HG_INVALID_ARG if handle is NULL, was received from an origin or
+ *     has no address; HG_FAULT if its RPC id is 0; HG_NOENTRY if the RPC was deregistered;
+ *     HG_MSGSIZE if the input does not fit one message and no_overflow was asked for; HG_NOMEM;
+ *     HG_AGAIN if the transport cannot take the message now: the handle is HG_BUSY until the
+ *     receive of the response has been cancelled, which takes some progress; an error of the proc
+ *     function; an NA error code
  *
  * One thread at a time. \since 1.0
  */
@@ -1065,16 +1064,16 @@ HG_PUBLIC hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg
  *
  * \param handle [IN]  handle that a handler received
  * \param callback [IN]  called once, with type HG_CB_RESPOND, when the response is sent (and, if it
- *     did not fit one message, was fetched) or when that failed; may be NULL
+ *     does not fit one message, fetched) or has failed; may be NULL
  * \param arg [IN]  passed to the callback
  * \param out_struct [IN]  output; NULL, or an RPC without an output's proc function, sends an empty
  *     one
  *
- * \return HG_SUCCESS, and the callback will run; otherwise it will not: HG_BUSY if a response is on
- *     its way or was sent; HG_INVALID_ARG if handle is NULL, was made by HG_Create(), or nobody has
- *     a reference to it; HG_OPNOTSUPPORTED if the RPC is one-way; HG_MSGSIZE if the output does not
- *     fit one message and no_overflow was asked for; HG_NOMEM; HG_AGAIN; what the proc function
- *     returned; an NA error code
+ * \return HG_SUCCESS, and the callback will run; otherwise it will not: HG_BUSY if a response is
+ *     being sent or was sent; HG_INVALID_ARG if handle is NULL, was created by HG_Create(), or
+ *     there is no reference to it; HG_OPNOTSUPPORTED if the RPC is one-way; HG_MSGSIZE if the
+ *     output does not fit one message and no_overflow was asked for; HG_NOMEM; HG_AGAIN; an error
+ *     of the proc function; an NA error code
  *
  * One thread at a time. \since 1.0
  */
@@ -1082,14 +1081,14 @@ HG_PUBLIC hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void *arg
 
 /**
  * Cancel the operation on a handle. Its callback runs once, with HG_CANCELED unless the operation
- * completed before. A response that arrives later is dropped. The handle can be used again after
- * the callback.
+ * has completed before. A response that arrives later is dropped. The handle can be used again
+ * after the callback.
  *
  * \param handle [IN]    handle
  *
- * \return HG_SUCCESS, also if nothing runs; HG_INVALID_ARG if handle is NULL; an NA error code if
- * the transport cannot cancel: the operation then ends as it would have, or with its deadline (see
- * mercury_ext.h)
+ * \return HG_SUCCESS, also without an operation in progress; HG_INVALID_ARG if handle is NULL; an
+ * NA error code if the transport cannot cancel: the operation then ends as it would have without
+ * the cancel, or by its deadline (see mercury_ext.h)
  *
  * Any thread. \since 1.0
  */
@@ -1100,14 +1099,14 @@ HG_PUBLIC hg_return_t HG_Cancel(hg_handle_t handle);
  */
 
 /**
- * Make progress until there is a callback to trigger, at most for a time.
+ * Make progress until there is a callback to trigger or the timeout expires.
  *
  * \param context [IN]   context
  * \param timeout [IN]   milliseconds to wait, 0 not to wait
  *
  * \return HG_SUCCESS if there are callbacks to trigger; HG_TIMEOUT if there are none;
- * HG_INVALID_ARG if context is NULL; an NA error code if the transport as a whole failed. What
- * happens to one peer is reported by the callbacks of the operations with it.
+ * HG_INVALID_ARG if context is NULL; an NA error code if the transport as a whole failed. Errors of
+ * a single peer are reported by the callbacks of the operations with it.
  *
  * Any thread, also several at once. \since 1.0
  */
@@ -1117,8 +1116,8 @@ HG_PUBLIC hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout);
  * Run callbacks and RPC handlers.
  *
  * \param context [IN]  context
- * \param timeout [IN]  milliseconds to wait for the first one, which another thread's progress must
- *     bring; 0 not to wait
+ * \param timeout [IN]  milliseconds to wait for the first one, for which another thread must make
+ *     progress; 0 not to wait
  * \param max_count [IN]  how many to run at most
  * \param actual_count_p [OUT]  how many ran; may be NULL
  *
@@ -1143,20 +1142,21 @@ HG_PUBLIC hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
 HG_PUBLIC int HG_Event_get_wait_fd(const hg_context_t *context) HG_WARN_UNUSED_RESULT;
 
 /**
- * Whether there is something to progress or to trigger now. To be asked before each wait on the
- * descriptor of HG_Event_get_wait_fd(): it arms the descriptor. Where messages come in quick
+ * Whether there is something to progress or to trigger now. Must be called before each wait on the
+ * descriptor of HG_Event_get_wait_fd(), because it arms the descriptor. If messages come in quick
  * succession it polls for up to 50 microseconds first.
  *
  * \param context [IN]   context
  *
- * \return true if there is, or if waiting is not possible, false if it is safe to wait
+ * \return true if there is something to do, or if waiting is not possible; false if it is safe to
+ * wait
  *
  * Any thread. \since 1.0
  */
 HG_PUBLIC bool HG_Event_ready(hg_context_t *context) HG_WARN_UNUSED_RESULT;
 
 /**
- * Make progress without waiting. Where callbacks wait to be triggered the network is not polled,
+ * Make progress without waiting. While callbacks wait to be triggered the network is not polled,
  * unless none was triggered since the last call.
  *
  * \param context [IN]   context

@@ -4,23 +4,23 @@
  * are plugins, loaded at run time and named by an init string.
  *
  * Threads: a function may be called by any thread at any time, unless the class was opened with a
- * thread mode that promises less. What one function creates must not be used any longer when
- * another thread frees it.
+ * thread mode that promises less. An object must not be used while or after another thread frees
+ * it.
  *
  * Operations: an operation id is created once, posted, completes exactly once for each time it was
  * posted (a multi-receive: after its last event), and can then be posted again, also from inside
- * its own callback. What was passed when it was posted (buffers, addresses, memory handles) must
- * stay valid until its callback runs. Callbacks only run in NA_Trigger().
+ * its own callback. The arguments of the post (buffers, addresses, memory handles) must stay valid
+ * until its callback runs. Callbacks only run in NA_Trigger().
  *
- * Wrong arguments give NA_INVALID_ARG and one line in the log that says what was wrong; that code
- * is not repeated below where it only means a NULL pointer. NA_FAULT says that a plugin has done
- * what it must not, such as success without a result.
+ * Wrong arguments return NA_INVALID_ARG and log one line that says what was wrong; that code is not
+ * repeated below where it only means a NULL pointer. NA_FAULT means that a plugin has broken the
+ * rules of its ABI, for instance by success without a result.
  *
- * Forks: objects that a child of fork() inherited are its parent's. Functions that would change or
- * send something, those that destroy included, return NA_PERMISSION for them in the child (or NULL,
- * 0, -1, or what keeps the caller from waiting), do nothing, and log that. The child can open
- * classes of its own, but for transports that cannot be used in it: MPI, and UCX if the parent had
- * a class over it open.
+ * Forks: objects that a child inherited by fork() belong to the parent. In the child, functions
+ * that would change or send something, including those that destroy objects, do nothing, log that,
+ * and return NA_PERMISSION (or NULL, 0, -1, or a value that keeps the caller from waiting). The
+ * child can open its own classes, except over transports that do not work there: MPI, and UCX if
+ * the parent had a UCX class open.
  * \since 1.1
  */
 
@@ -47,8 +47,8 @@ extern "C" {
 NA_PUBLIC void NA_Version_get(unsigned int *major, unsigned int *minor, unsigned int *patch);
 
 /**
- * List the protocols that plugins offer on this machine, usable ones only. Loads the plugin that
- * the string names; all plugins if it names none.
+ * List the usable protocols that plugins offer on this machine. Loads the plugin that the string
+ * names, or all plugins if it names none.
  *
  * \param info_string [IN]          "plugin+protocol", "protocol", or NULL for everything
  * \param na_protocol_info_p [OUT]  receives the list; the caller frees it with
@@ -77,18 +77,20 @@ NA_PUBLIC void NA_Free_protocol_info(struct na_protocol_info *na_protocol_info);
  * An init string is a comma-separated list of choices, tried in that order. Each choice is
  * `plugin+protocol`, or only `protocol`, which takes the best plugin that offers it, or only
  * `plugin`, which takes its best protocol, or `auto`, which takes the best protocol of all; then
- * perhaps `://` and what to listen on, `host:port` or a device for most transports. A protocol
- * that is itself a list has ";" between its parts, since a comma always begins the next choice;
- * a plugin that is named may take protocols that it does not list. Examples: "na+sm",
+ * optionally `://` and the address to listen on, `host:port` or a device for most transports. A
+ * protocol that is itself a list has ";" between its parts, because a comma always begins the next
+ * choice; a plugin that is named may accept protocols that it does not list. Examples: "na+sm",
  * "ofi+tcp://localhost:3344", "ofi+verbs,ucx+all,ofi+tcp", "ofi+tcp;ofi_rxm://eth0",
- * "ucx+rc;cma;posix://10.0.0.1:5". A plugin that has options takes them behind the address, as in
- * "na+sm://name?rma=copy", and refuses others with NA_INVALID_ARG and the list of its own.
+ * "ucx+rc;cma;posix://10.0.0.1:5". Options of a plugin follow the address, as in
+ * "na+sm://name?rma=copy"; unknown ones are refused with NA_INVALID_ARG and the list of the
+ * plugin's options.
  *
- * A protocol without a plugin, and "auto", ask all plugins, and each file of which nothing is known
- * is tried in a process of its own first: a program that waits for any child may see it end.
+ * A protocol without a plugin, and "auto", query all plugins, and each plugin file that was not
+ * loaded before is first tried in a child process: a program that waits for any child may see it
+ * end.
  *
- * The program keeps its signal handlers: those that a fabric's library installs for signals that
- * end a process (some do as soon as they are loaded or listed) are taken away again.
+ * The program keeps its signal handlers: handlers that a fabric's library installs for signals that
+ * end a process (some do as soon as they are loaded or listed) are removed again.
  *
  * \param info_string [IN]  init string
  * \param listen [IN]       accept messages from peers that did not get our address from us
@@ -100,8 +102,8 @@ NA_PUBLIC void NA_Free_protocol_info(struct na_protocol_info *na_protocol_info);
 NA_PUBLIC na_class_t *NA_Initialize(const char *info_string, bool listen) NA_WARN_UNUSED_RESULT;
 
 /**
- * Open a transport with options of version 4.0: fields of struct na_init_info that came later are
- * neither read nor need to be there.
+ * Open a transport with options of version 4.0: later fields of struct na_init_info are not read
+ * and need not exist.
  *
  * \param info_string [IN]   init string, see NA_Initialize()
  * \param listen [IN]        accept messages from peers that did not get our address from us
@@ -121,9 +123,9 @@ NA_PUBLIC na_class_t *NA_Initialize_opt(const char *info_string, bool listen,
  * \param info_string [IN]   init string, see NA_Initialize()
  * \param listen [IN]        accept messages from peers that did not get our address from us
  * \param version [IN]       NA_VERSION(major, minor) of the headers that the caller was compiled
- *                           with: below 5.0 the options are a struct na_init_info_4_0. Take the
- *                           macro: a number that was written out says that there is no `encrypt`
- *                           and no `mem_per_session`
+ *                           with: below 5.0 the options are a struct na_init_info_4_0. Use the
+ *                           macro: a literal number means that there is no `encrypt` and no
+ *                           `mem_per_session`
  * \param na_init_info [IN]  options, or NULL for the defaults
  *
  * \return the class, to be closed with NA_Finalize(); NULL on failure, the log says why
@@ -136,20 +138,20 @@ NA_PUBLIC na_class_t *NA_Initialize_opt2(const char *info_string, bool listen, u
 
 /**
  * Close a class. Its contexts must have been destroyed, its addresses, memory handles and message
- * buffers freed. Operations that are left are freed with it, which the log reports.
+ * buffers freed. Remaining operations are freed with it, which the log reports.
  *
  * \param na_class [IN]  the class; NULL does nothing
  *
  * \return NA_SUCCESS; NA_BUSY if contexts are left: the class stays open. An error of the plugin is
- *         reported, but the class is gone.
+ *         returned, but the class is closed all the same.
  *
- * One thread, after all others are done with the class. \since 1.0
+ * One thread, when no other uses the class. \since 1.0
  */
 NA_PUBLIC na_return_t NA_Finalize(na_class_t *na_class);
 
 /**
- * Remove what processes that are dead left on this machine (shared memory, files), for all plugins.
- * What belongs to living processes is not touched. Plugins that are not loaded are not asked.
+ * Remove shared memory and files that dead processes left on this machine, for all loaded plugins.
+ * Those of living processes are not touched.
  *
  * Any thread. \since 1.0
  */
@@ -170,9 +172,10 @@ NA_PUBLIC bool NA_Has_opt_feature(na_class_t *na_class, unsigned long flags) NA_
 /**
  * Set the log level of the whole process.
  *
- * \param level [IN]  "none", "error", "warning", "info" or "debug"; then or instead, separated by
- *                    commas, levels of subsystems (since 1.1), as in "warning,na_sm=debug,hg=info":
- *                    the last one that matches is taken. Other words are reported and ignored
+ * \param level [IN]  "none", "error", "warning", "info" or "debug"; in addition or instead,
+ *                    separated by commas, levels of subsystems (since 1.1), as in
+ *                    "warning,na_sm=debug,hg=info": the last match applies. Other words are
+ *                    reported and ignored
  *
  * Any thread. \since 1.0
  */
@@ -246,17 +249,17 @@ NA_PUBLIC na_context_t *NA_Context_create_id(na_class_t *na_class,
                                              uint8_t id) NA_WARN_UNUSED_RESULT;
 
 /**
- * Destroy a context. Operations that are outstanding, posted receives for instance, are canceled:
- * their callbacks run inside of this call, with NA_CANCELED, and can post nothing new.
+ * Destroy a context. Outstanding operations, for instance posted receives, are canceled: their
+ * callbacks run inside this call, with NA_CANCELED, and cannot post new operations.
  *
  * \param na_class [IN]  the class
  * \param context [IN]   the context; NULL does nothing
  *
- * \return NA_SUCCESS; NA_BUSY if completions wait to be triggered: the context goes on as it was,
- *         call NA_Trigger() until it finds nothing and destroy again; NA_BUSY also for one of those
- *         callbacks; NA_INVALID_ARG if the context is not of this class
+ * \return NA_SUCCESS; NA_BUSY if completions wait to be triggered: the context continues to work;
+ *         call NA_Trigger() until there are none, and destroy it again. NA_BUSY also inside one of
+ *         those callbacks; NA_INVALID_ARG if the context is not of this class
  *
- * One thread, after all others are done with the context. \since 1.0
+ * One thread, when no other uses the context. \since 1.0
  */
 NA_PUBLIC na_return_t NA_Context_destroy(na_class_t *na_class, na_context_t *context);
 
@@ -285,8 +288,8 @@ NA_PUBLIC unsigned int NA_Context_get_completion_count(const na_context_t *conte
 NA_PUBLIC na_op_id_t *NA_Op_create(na_class_t *na_class, unsigned long flags) NA_WARN_UNUSED_RESULT;
 
 /**
- * Free an operation id. If it is outstanding, it is only freed after it completed and its callback
- * ran; it may be called from that callback.
+ * Free an operation id. An outstanding operation is freed after it has completed and its callback
+ * has run. May be called from that callback.
  *
  * \param na_class [IN]  the class
  * \param op_id [IN]     the operation; NULL does nothing
@@ -298,14 +301,14 @@ NA_PUBLIC void NA_Op_destroy(na_class_t *na_class, na_op_id_t *op_id);
 /* ---- Addresses ------------------------------------------------------------------------------- */
 
 /**
- * Find the address of a peer by its name, as NA_Addr_to_string() gave it there.
+ * Find the address of a peer by its name, as NA_Addr_to_string() returned it in the peer.
  *
  * \param na_class [IN]  the class
  * \param name [IN]      the name
  * \param addr_p [OUT]   receives the address; the caller frees it with NA_Addr_free()
  *
  * \return NA_SUCCESS; NA_INVALID_ARG or NA_PROTOCOL_ERROR if the name is malformed; NA_NOENTRY or
- *         NA_HOSTUNREACH if nobody has that name; NA_NOMEM; others of the plugin
+ *         NA_HOSTUNREACH if no peer has that name; NA_NOMEM; others of the plugin
  *
  * Any thread. \since 1.0
  */
@@ -322,7 +325,7 @@ NA_PUBLIC na_return_t NA_Addr_lookup(na_class_t *na_class, const char *name, na_
 NA_PUBLIC void NA_Addr_free(na_class_t *na_class, na_addr_t *addr);
 
 /**
- * Tell that a peer is believed to be gone, so that what is kept for it can be released when its
+ * Tell the transport that a peer is believed to be gone, so that its state can be released when its
  * address is freed.
  *
  * \param na_class [IN]  the class
@@ -347,7 +350,7 @@ NA_PUBLIC na_return_t NA_Addr_set_remove(na_class_t *na_class, na_addr_t *addr);
 NA_PUBLIC na_return_t NA_Addr_self(na_class_t *na_class, na_addr_t **addr_p);
 
 /**
- * Duplicate an address. Both have to be freed.
+ * Duplicate an address. Both addresses must be freed.
  *
  * \param na_class [IN]     the class
  * \param addr [IN]         the address
@@ -386,14 +389,14 @@ NA_PUBLIC bool NA_Addr_cmp(na_class_t *na_class, na_addr_t *addr1,
 NA_PUBLIC bool NA_Addr_is_self(na_class_t *na_class, na_addr_t *addr) NA_WARN_UNUSED_RESULT;
 
 /**
- * Write an address as a string that NA_Addr_lookup() understands, there and elsewhere.
+ * Write an address as a string that NA_Addr_lookup() of any process understands.
  *
  * \param na_class [IN]      the class
  * \param buf [OUT]          receives the string and its null; NULL to ask only for the size
  * \param buf_size [IN,OUT]  size of buf in bytes; receives the size needed, the null included
  * \param addr [IN]          the address
  *
- * \return NA_SUCCESS; NA_OVERFLOW if buf is too small; NA_FAULT if the plugin gives what is no
+ * \return NA_SUCCESS; NA_OVERFLOW if buf is too small; NA_FAULT if the plugin does not return a
  *         string; others of the plugin
  *
  * Any thread. \since 1.0
@@ -471,7 +474,7 @@ NA_PUBLIC size_t NA_Msg_get_max_unexpected_size(const na_class_t *na_class) NA_W
 NA_PUBLIC size_t NA_Msg_get_max_expected_size(const na_class_t *na_class) NA_WARN_UNUSED_RESULT;
 
 /**
- * Get the room that the plugin takes at the beginning of each unexpected message, on both sides.
+ * Get the size of the plugin's header at the beginning of each unexpected message, on both sides.
  *
  * \param na_class [IN]  the class
  *
@@ -483,7 +486,7 @@ NA_PUBLIC size_t NA_Msg_get_unexpected_header_size(const na_class_t *na_class)
     NA_WARN_UNUSED_RESULT;
 
 /**
- * Get the room that the plugin takes at the beginning of each expected message, on both sides.
+ * Get the size of the plugin's header at the beginning of each expected message, on both sides.
  *
  * \param na_class [IN]  the class
  *
@@ -494,7 +497,7 @@ NA_PUBLIC size_t NA_Msg_get_unexpected_header_size(const na_class_t *na_class)
 NA_PUBLIC size_t NA_Msg_get_expected_header_size(const na_class_t *na_class) NA_WARN_UNUSED_RESULT;
 
 /**
- * Get the highest tag that a message can carry.
+ * Get the highest tag that a message can have.
  *
  * \param na_class [IN]  the class
  *
@@ -509,9 +512,9 @@ NA_PUBLIC na_tag_t NA_Msg_get_max_tag(const na_class_t *na_class) NA_WARN_UNUSED
  *
  * \param na_class [IN]        the class
  * \param buf_size [IN]        size in bytes
- * \param flags [IN]           what it is for: NA_SEND, NA_RECV, NA_MULTI_RECV
- * \param plugin_data_p [OUT]  receives what has to be passed along with the buffer each time it is
- *                             used; it belongs to the buffer
+ * \param flags [IN]           intended use: NA_SEND, NA_RECV, NA_MULTI_RECV
+ * \param plugin_data_p [OUT]  receives the plugin's data of the buffer, to be passed with each use
+ *                             of it; owned by the buffer
  *
  * \return the buffer, to be freed with NA_Msg_buf_free(); NULL if buf_size is 0 or on failure
  *
@@ -546,8 +549,8 @@ NA_PUBLIC void NA_Msg_buf_free(na_class_t *na_class, void *buf, void *plugin_dat
 NA_PUBLIC na_return_t NA_Msg_init_unexpected(na_class_t *na_class, void *buf, size_t buf_size);
 
 /**
- * Send a message to a peer that need not have posted a receive for it. A peer that stays short of
- * receives may drop it, though transports avoid that.
+ * Send a message to a peer that need not have posted a receive for it. A peer that is short of
+ * receives for long may drop it, though transports avoid that.
  *
  * \param na_class [IN]     the class
  * \param context [IN]      where the completion goes
@@ -558,7 +561,7 @@ NA_PUBLIC na_return_t NA_Msg_init_unexpected(na_class_t *na_class, void *buf, si
  * \param plugin_data [IN]  as NA_Msg_buf_alloc() gave it, or NULL for another buffer
  * \param dest_addr [IN]    receiver
  * \param dest_id [IN]      receiver's context id
- * \param tag [IN]          handed to the receiver, NA_Msg_get_max_tag() at most
+ * \param tag [IN]          passed to the receiver, NA_Msg_get_max_tag() at most
  * \param op_id [IN]        operation
  *
  * \return NA_SUCCESS: the callback will be called, with the result. All others: it will not.
@@ -598,8 +601,8 @@ NA_PUBLIC na_return_t NA_Msg_recv_unexpected(na_class_t *na_class, na_context_t 
 
 /**
  * Receive unexpected messages into one buffer, one after the other, until it is used up. The
- * callback is called for each; the event with `last` set is the end of the operation. An error and
- * a cancellation are such an event, too.
+ * callback is called for each; the event with `last` set ends the operation. An error or a
+ * cancellation is such an event, too.
  *
  * \param na_class [IN]     the class
  * \param context [IN]      whose messages to receive, and where the completions go
@@ -637,8 +640,8 @@ NA_PUBLIC na_return_t NA_Msg_multi_recv_unexpected(na_class_t *na_class, na_cont
 NA_PUBLIC na_return_t NA_Msg_init_expected(na_class_t *na_class, void *buf, size_t buf_size);
 
 /**
- * Send a message to a peer that has posted a receive for it. If it has not, the message may be
- * dropped there without notice.
+ * Send a message to a peer that has posted a receive for it. Without such a receive, the peer may
+ * drop the message without notice.
  *
  * \param na_class [IN]     the class
  * \param context [IN]      where the completion goes
@@ -649,7 +652,7 @@ NA_PUBLIC na_return_t NA_Msg_init_expected(na_class_t *na_class, void *buf, size
  * \param plugin_data [IN]  as NA_Msg_buf_alloc() gave it, or NULL for another buffer
  * \param dest_addr [IN]    receiver
  * \param dest_id [IN]      receiver's context id
- * \param tag [IN]          what the receive matches, NA_Msg_get_max_tag() at most
+ * \param tag [IN]          tag that the receive matches, NA_Msg_get_max_tag() at most
  * \param op_id [IN]        operation
  *
  * \return as NA_Msg_send_unexpected()
@@ -662,7 +665,8 @@ NA_PUBLIC na_return_t NA_Msg_send_expected(na_class_t *na_class, na_context_t *c
                                            uint8_t dest_id, na_tag_t tag, na_op_id_t *op_id);
 
 /**
- * Receive the message that a given peer sends with a given tag. To be posted before it is sent.
+ * Receive the message that a given peer sends with a given tag. Must be posted before the message
+ * is sent.
  *
  * \param na_class [IN]     the class
  * \param context [IN]      whose messages to receive, and where the completion goes
@@ -766,11 +770,11 @@ NA_PUBLIC na_return_t NA_Mem_register(na_class_t *na_class, na_mem_handle_t *mem
 
 /**
  * Undo NA_Mem_register(). Peers that still have the handle can no longer use it: their transfers
- * end with NA_PERMISSION, and others go on; hardware that looks at handles by itself may have
- * another code for it. Over shared memory and over networks without such hardware nothing arrives
- * any more when this returns; it waits for what is under way, up to some seconds if a peer has
- * stopped there. Then that peer's connection is broken; over shared memory there is none to break,
- * and a warning says that the peer may still write.
+ * end with NA_PERMISSION, and other operations continue; hardware that checks handles itself may
+ * have another code for it. Over shared memory and over networks without such hardware nothing is
+ * written any more when this returns; it waits for transfers in progress, up to some seconds if a
+ * peer has stopped in the middle. Then that peer's connection is aborted; over shared memory there
+ * is none to abort, and a warning says that the peer may still write.
  *
  * \param na_class [IN]    the class
  * \param mem_handle [IN]  the memory's handle
@@ -795,7 +799,7 @@ NA_PUBLIC size_t NA_Mem_handle_get_serialize_size(na_class_t *na_class, na_mem_h
     NA_WARN_UNUSED_RESULT;
 
 /**
- * Serialize a memory handle, for a peer that shall access the memory.
+ * Serialize a memory handle, for a peer that will access the memory.
  *
  * \param na_class [IN]    the class
  * \param buf [OUT]        receives the bytes
@@ -844,7 +848,7 @@ NA_PUBLIC na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
  * \param op_id [IN]              operation
  *
  * \return NA_SUCCESS: the callback will be called, with the result. All others: it will not.
- *         NA_OVERFLOW if the range is not inside both handles; NA_PERMISSION if the handle does not
+ *         NA_OVERFLOW if the range is not within both handles; NA_PERMISSION if the handle does not
  *         allow it; NA_OPNOTSUPPORTED if the class has no RMA; NA_AGAIN if resources are short:
  *         progress and try again; NA_BUSY if the operation is outstanding; NA_HOSTUNREACH if the
  *         peer is known to be gone; others of the plugin. A plugin may report each of these by the
@@ -888,7 +892,7 @@ NA_PUBLIC na_return_t NA_Get(na_class_t *na_class, na_context_t *context, na_cb_
 
 /**
  * Get a file descriptor that becomes readable when there is something to progress. Wait for it only
- * after NA_Poll_try_wait() said so. It belongs to the context: do not read it, do not close it.
+ * after NA_Poll_try_wait() returned true. The context owns it: do not read it, do not close it.
  *
  * \param na_class [IN]  the class
  * \param context [IN]   the context
@@ -900,8 +904,7 @@ NA_PUBLIC na_return_t NA_Get(na_class_t *na_class, na_context_t *context, na_cb_
 NA_PUBLIC int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context) NA_WARN_UNUSED_RESULT;
 
 /**
- * Ask whether the caller may wait for the descriptor now. If so, whatever happens from now on wakes
- * it.
+ * Ask whether the caller may wait for the descriptor now. If so, any event from now on wakes it.
  *
  * \param na_class [IN]  the class
  * \param context [IN]   the context
@@ -920,8 +923,8 @@ NA_PUBLIC bool NA_Poll_try_wait(na_class_t *na_class, na_context_t *context) NA_
  * \param context [IN]   the context
  * \param count_p [OUT]  receives the number of completions that wait to be triggered, or NULL
  *
- * \return NA_SUCCESS; an error only if the whole class cannot go on: what happens with one peer
- *         arrives in the callbacks of its operations
+ * \return NA_SUCCESS; an error only if the whole class cannot continue: errors of a single peer are
+ *         reported by the callbacks of its operations
  *
  * Any thread. \since 1.0
  */
@@ -936,7 +939,7 @@ NA_PUBLIC na_return_t NA_Poll(na_class_t *na_class, na_context_t *context, unsig
  * \param count_p [OUT]    receives the number of completions that wait to be triggered, or NULL
  *
  * \return NA_SUCCESS if there are completions to trigger; NA_TIMEOUT if there were none in that
- *         time; an error only if the whole class cannot go on
+ *         time; an error only if the whole class cannot continue
  *
  * Any thread. \since 1.0
  */
@@ -958,22 +961,22 @@ NA_PUBLIC na_return_t NA_Progress(na_class_t *na_class, na_context_t *context,
                                   unsigned int timeout_ms);
 
 /**
- * Call the callbacks of operations that completed, in this thread.
+ * Call the callbacks of completed operations in this thread.
  *
  * \param context [IN]        the context
- * \param max_count [IN]      how many at most
- * \param actual_count [OUT]  receives how many it were, or NULL
+ * \param max_count [IN]      maximum number of callbacks
+ * \param actual_count [OUT]  receives the number of callbacks called, or NULL
  *
  * \return NA_SUCCESS, also if there were none
  *
- * Any thread, also from a callback; of several threads each gets some. \since 1.0
+ * Any thread, also from a callback; concurrent calls share the callbacks. \since 1.0
  */
 NA_PUBLIC na_return_t NA_Trigger(na_context_t *context, unsigned int max_count,
                                  unsigned int *actual_count);
 
 /**
  * Cancel an operation. Its callback is called in any case: with NA_CANCELED, or with another result
- * if it completed before.
+ * if the operation completed before.
  *
  * \param na_class [IN]  the class
  * \param context [IN]   the context that it was posted to
@@ -991,14 +994,14 @@ NA_PUBLIC na_return_t NA_Cancel(na_class_t *na_class, na_context_t *context, na_
  *
  * \param errnum  the code
  *
- * \return its name, a constant; "(unknown)" or the like if there is no such code
+ * \return its name, a constant; a text such as "(unknown)" if there is no such code
  *
  * Any thread. \since 1.0
  */
 NA_PUBLIC const char *NA_Error_to_string(na_return_t errnum) NA_WARN_UNUSED_RESULT;
 
 /**
- * Turn options of version 4.0 into current ones; what 4.0 has not gets its default.
+ * Convert options of version 4.0 to current ones; fields that 4.0 does not have get their defaults.
  *
  * \param new_info [OUT]  receives the options; its strings are those of old_info
  * \param old_info [IN]   options of version 4.0

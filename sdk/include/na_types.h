@@ -28,7 +28,7 @@ enum na_addr_format {
 
 /* Flags of NA_Addr_deserialize(). */
 enum na_addr_flags {
-    NA_ADDR_FIREWALL = (1 << 0), /* The address is behind a firewall: it has to connect to us */
+    NA_ADDR_FIREWALL = (1 << 0), /* The peer is behind a firewall: it must connect to us */
 };
 
 /* Wanted traffic class, for fabrics that tell them apart. */
@@ -38,7 +38,7 @@ enum na_traffic_class {
     NA_TC_LOW_LATENCY,      /* Latency first */
     NA_TC_BULK_DATA,        /* Bandwidth first */
     NA_TC_DEDICATED_ACCESS, /* Highest priority */
-    NA_TC_SCAVENGER,        /* What the others leave */
+    NA_TC_SCAVENGER,        /* Bandwidth that other classes leave */
     NA_TC_NETWORK_CTRL      /* Management of the network, privileged */
 };
 
@@ -52,12 +52,12 @@ enum na_mem_type {
     NA_MEM_TYPE_UNKNOWN = NA_MEM_TYPE_MAX
 };
 
-/* Options of NA_Initialize_opt2(). Strings are copied; they may go away after the call. */
+/* Options of NA_Initialize_opt2(). Strings are copied and need not be valid after the call. */
 struct na_init_info {
     const char *ip_subnet;           /* Subnet to use, "address/length", or NULL */
-    const char *auth_key;            /* Key that the processes of a job share, NULL or "" for none:
-                                        whoever has another one is refused, and fabrics with keys
-                                        take it, too (docs/security.md) */
+    const char *auth_key;            /* Key shared by the processes of a job, NULL or "" for
+                                      * none: processes with another key are refused, and fabrics
+                                      * with keys use it, too (docs/security.md) */
     size_t max_unexpected_size;      /* Wanted limit of unexpected messages, in bytes, the same in
                                         all processes; 0: default, which is 68 KiB with HG */
     size_t max_expected_size;        /* Wanted limit of expected messages, likewise */
@@ -67,17 +67,17 @@ struct na_init_info {
     uint8_t thread_mode;             /* NA_THREAD_MODE_*, 0: any thread, any time */
     bool request_mem_device;         /* Transfers to and from device memory are wanted */
     enum na_traffic_class traffic_class; /* Wanted traffic class (since version 5.0) */
-    const char *auth_key_also;           /* A second key that is accepted besides auth_key, NULL or
-                                            "" for none: to change keys while others run
-                                            (docs/security.md). \since 1.1 */
+    const char *auth_key_also;           /* A second key that is accepted besides auth_key, NULL
+                                          * or "" for none: to change keys without stopping the
+                                          * other processes (docs/security.md). \since 1.1 */
     bool encrypt; /* Nothing that is sent can be read without auth_key, bulk data included: a
                      transport that cannot do that is refused. Needs auth_key. \since 1.1 */
-    bool mem_per_session; /* Memory is reached by a peer only in the session in which it was granted
-                             to it by NA_Mem_handle_grant(): a transport that cannot do that is
-                             refused. Needs auth_key (docs/security.md). \since 1.1 */
+    bool mem_per_session; /* A peer reaches memory only in the session in which it was granted by
+                           * NA_Mem_handle_grant(): a transport that cannot do that is refused.
+                           * Needs auth_key (docs/security.md). \since 1.1 */
 };
 
-/* The same as of version 4.0: what NA_Initialize_opt() reads. */
+/* Options of version 4.0, as read by NA_Initialize_opt(). */
 struct na_init_info_4_0 {
     const char *ip_subnet;
     const char *auth_key;
@@ -105,31 +105,31 @@ struct na_protocol_info {
 };
 
 /* Return codes: zero is success. */
-#define NA_RETURN_VALUES                                                                  \
-    X(NA_SUCCESS)        /* Done */                                                       \
-    X(NA_PERMISSION)     /* The operation is not allowed to this user */                  \
-    X(NA_NOENTRY)        /* There is no such entry */                                     \
-    X(NA_INTERRUPT)      /* Interrupted by a signal */                                    \
-    X(NA_AGAIN)          /* Resources are short for the moment: progress and try again */ \
-    X(NA_NOMEM)          /* No memory */                                                  \
-    X(NA_ACCESS)         /* Access refused */                                             \
-    X(NA_FAULT)          /* Inside failure: an address or a state that must not occur */  \
-    X(NA_BUSY)           /* The object is in use */                                       \
-    X(NA_EXIST)          /* The entry exists already */                                   \
-    X(NA_NODEV)          /* There is no such device */                                    \
-    X(NA_INVALID_ARG)    /* An argument makes no sense */                                 \
-    X(NA_PROTOCOL_ERROR) /* The peer, or a plugin, does not keep to the rules */          \
-    X(NA_OVERFLOW)       /* Something does not fit into the buffer or the limit */        \
-    X(NA_MSGSIZE)        /* The message is longer than the buffer that receives it */     \
-    X(NA_PROTONOSUPPORT) /* No plugin offers the protocol */                              \
-    X(NA_OPNOTSUPPORTED) /* The plugin does not offer the operation */                    \
-    X(NA_ADDRINUSE)      /* Somebody else listens on the address */                       \
-    X(NA_ADDRNOTAVAIL)   /* The address is not one of this machine */                     \
-    X(NA_HOSTUNREACH)    /* The peer cannot be reached, or is gone */                     \
-    X(NA_TIMEOUT)        /* Nothing happened in the time given */                         \
-    X(NA_CANCELED)       /* The operation was canceled */                                 \
-    X(NA_IO_ERROR)       /* The fabric or the system failed */                            \
-    X(NA_HOSTFIREWALL)   /* The peer cannot be reached because of a firewall */           \
+#define NA_RETURN_VALUES                                                              \
+    X(NA_SUCCESS)        /* Done */                                                   \
+    X(NA_PERMISSION)     /* The operation is not allowed to this user */              \
+    X(NA_NOENTRY)        /* There is no such entry */                                 \
+    X(NA_INTERRUPT)      /* Interrupted by a signal */                                \
+    X(NA_AGAIN)          /* Resources are short now: progress and try again */        \
+    X(NA_NOMEM)          /* No memory */                                              \
+    X(NA_ACCESS)         /* Access refused */                                         \
+    X(NA_FAULT)          /* Internal error: an invalid address or state */            \
+    X(NA_BUSY)           /* The object is in use */                                   \
+    X(NA_EXIST)          /* The entry exists already */                               \
+    X(NA_NODEV)          /* There is no such device */                                \
+    X(NA_INVALID_ARG)    /* An argument makes no sense */                             \
+    X(NA_PROTOCOL_ERROR) /* The peer, or a plugin, violates the rules */              \
+    X(NA_OVERFLOW)       /* A value does not fit into the buffer or the limit */      \
+    X(NA_MSGSIZE)        /* The message is longer than the buffer that receives it */ \
+    X(NA_PROTONOSUPPORT) /* No plugin offers the protocol */                          \
+    X(NA_OPNOTSUPPORTED) /* The plugin does not offer the operation */                \
+    X(NA_ADDRINUSE)      /* Another process listens on the address */                 \
+    X(NA_ADDRNOTAVAIL)   /* The address is not one of this machine */                 \
+    X(NA_HOSTUNREACH)    /* The peer cannot be reached, or is gone */                 \
+    X(NA_TIMEOUT)        /* Nothing happened in the time given */                     \
+    X(NA_CANCELED)       /* The operation was canceled */                             \
+    X(NA_IO_ERROR)       /* The fabric or the system failed */                        \
+    X(NA_HOSTFIREWALL)   /* The peer cannot be reached because of a firewall */       \
     X(NA_RETURN_MAX)
 
 #define X(a) a,
@@ -138,7 +138,7 @@ typedef enum na_return {
 } na_return_t;
 #undef X
 
-/* Kinds of operations, as a callback is told. */
+/* Kinds of operations, as reported to callbacks. */
 #define NA_CB_TYPES                                                     \
     X(NA_CB_SEND_UNEXPECTED)       /* NA_Msg_send_unexpected() */       \
     X(NA_CB_RECV_UNEXPECTED)       /* NA_Msg_recv_unexpected() */       \
@@ -155,7 +155,7 @@ typedef enum na_cb_type {
 } na_cb_type_t;
 #undef X
 
-/* What NA_Msg_recv_unexpected() received. */
+/* Result of NA_Msg_recv_unexpected(). */
 struct na_cb_info_recv_unexpected {
     size_t actual_buf_size; /* Bytes received */
     na_addr_t *source;      /* Sender; the callback owns it and gives it to NA_Addr_free() */
@@ -171,12 +171,12 @@ struct na_cb_info_multi_recv_unexpected {
     bool last;              /* The operation is over: no further event, it may be posted again */
 };
 
-/* What NA_Msg_recv_expected() received. */
+/* Result of NA_Msg_recv_expected(). */
 struct na_cb_info_recv_expected {
     size_t actual_buf_size; /* Bytes received */
 };
 
-/* What a callback is told. */
+/* Argument of a callback. */
 struct na_cb_info {
     union { /* Valid for the receiving types, if ret is NA_SUCCESS */
         struct na_cb_info_recv_unexpected recv_unexpected;
@@ -184,15 +184,15 @@ struct na_cb_info {
         struct na_cb_info_recv_expected recv_expected;
     } info;            /* What was received */
     void *arg;         /* As given when the operation was posted */
-    na_cb_type_t type; /* Which kind of operation completed */
-    na_return_t ret;   /* How: NA_SUCCESS, NA_CANCELED or the error */
+    na_cb_type_t type; /* Kind of the completed operation */
+    na_return_t ret;   /* Result: NA_SUCCESS, NA_CANCELED or the error */
 };
 
-/* A callback. It runs inside NA_Trigger(), in the thread that called that. */
+/* A callback. It runs inside NA_Trigger(), in the calling thread. */
 typedef void (*na_cb_t)(const struct na_cb_info *callback_info);
 
-/* Versions as one number. Its top bits say what these headers have at the end of the init info
- * beyond those of the version; comparisons leave them out. */
+/* Versions as one number. Its top bits tell which fields these headers have at the end of the init
+ * info beyond those of the version; comparisons ignore them. */
 #define NA_VERSION_ADDITIONS     (1 << 28)
 #define NA_VERSION_MASK          (NA_VERSION_ADDITIONS - 1)
 #define NA_VERSION(major, minor) (NA_VERSION_ADDITIONS | ((major) << 16) | (minor))
@@ -211,7 +211,7 @@ typedef void (*na_cb_t)(const struct na_cb_info *callback_info);
 /* Highest context id that the type can hold. */
 #define NA_CONTEXT_ID_MAX UINT8_MAX
 
-/* What a message buffer is for: flags of NA_Msg_buf_alloc(). */
+/* Intended use of a message buffer: flags of NA_Msg_buf_alloc(). */
 #define NA_SEND       (1 << 0)
 #define NA_RECV       (1 << 1)
 #define NA_MULTI_RECV (1 << 2)
@@ -224,14 +224,14 @@ typedef void (*na_cb_t)(const struct na_cb_info *callback_info);
 /* Highest tag that the type can hold; the class's own limit is NA_Msg_get_max_tag(). */
 #define NA_TAG_MAX UINT_MAX
 
-/* What peers may do to the memory of a handle. */
+/* Access rights of peers to the memory of a handle. */
 #define NA_MEM_READ_ONLY  0x01
 #define NA_MEM_WRITE_ONLY 0x02
 #define NA_MEM_READWRITE  0x03
 
 /* Progress modes. */
-#define NA_NO_BLOCK 0x01 /* Spin: never sleep, and never wake anybody */
-#define NA_NO_RETRY 0x02 /* Report NA_AGAIN to the caller instead of trying again inside */
+#define NA_NO_BLOCK 0x01 /* Spin: never sleep, and never wake other threads */
+#define NA_NO_RETRY 0x02 /* Return NA_AGAIN to the caller instead of retrying internally */
 
 /* Thread modes; without any of them every function may be called by any thread at any time. */
 #define NA_THREAD_MODE_SINGLE_CLS (0x01) /* One thread at a time uses the class */
