@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Compiler attributes under portable names. Included by every configuration header; clients may use
- * the HG_ATTR_* names in their own declarations. A compiler without an attribute gets an empty
- * macro where the attribute is only advice. */
+ * the HG_ATTR_* names in their own declarations. For a compiler without an attribute the macro is
+ * empty if the attribute is only advice. */
 
 #ifndef MERCURY_COMPILER_ATTRIBUTES_H
 #define MERCURY_COMPILER_ATTRIBUTES_H
@@ -10,15 +10,15 @@
 #    error "GCC or a compatible compiler (clang, icx, nvc) is needed"
 #endif
 
-/* ISO C wants a declaration in every file, also in one that includes only this header. */
+/* ISO C requires a declaration in every file, also in one that includes only this header. */
 struct hg_class;
 
-/* Symbol visibility: seen by users of the library, or only inside it. */
+/* Symbol visibility: exported to users of the library, or hidden. */
 #define HG_ATTR_ABI_IMPORT __attribute__((__visibility__("default")))
 #define HG_ATTR_ABI_EXPORT __attribute__((__visibility__("default")))
 #define HG_ATTR_ABI_HIDDEN __attribute__((__visibility__("hidden")))
 
-/* The caller must look at what the function returns. */
+/* The caller must use the function's result. */
 #define HG_ATTR_WARN_UNUSED_RESULT __attribute__((__warn_unused_result__))
 
 /* A parameter, a variable or a function that may stay unused. */
@@ -41,7 +41,7 @@ struct hg_class;
 #define HG_ATTR_CONSTRUCTOR_PRIORITY(x) __attribute__((__constructor__(x)))
 #define HG_ATTR_DESTRUCTOR              __attribute__((__destructor__))
 
-/* A case that goes on into the next one on purpose. */
+/* A case that intentionally continues with the next one. */
 #if defined(__clang__) || (__GNUC__ >= 7)
 #    define HG_ATTR_FALLTHROUGH __attribute__((__fallthrough__))
 #else

@@ -11,7 +11,7 @@
 
 #include "mercury_compiler_attributes.h"
 
-/* Type names that older clients use; new code takes the ones of <stdint.h>. */
+/* Type names that older clients use; new code uses those of <stdint.h>. */
 typedef int64_t hg_int64_t;
 typedef int32_t hg_int32_t;
 typedef int16_t hg_int16_t;
@@ -21,7 +21,7 @@ typedef uint32_t hg_uint32_t;
 typedef uint16_t hg_uint16_t;
 typedef uint8_t hg_uint8_t;
 
-typedef hg_uint64_t hg_ptr_t; /* A pointer that travels as a number */
+typedef hg_uint64_t hg_ptr_t; /* A pointer encoded as a number */
 typedef hg_uint8_t hg_bool_t; /* HG_TRUE or HG_FALSE */
 
 #define HG_TRUE  1
@@ -50,7 +50,7 @@ typedef hg_uint8_t hg_bool_t; /* HG_TRUE or HG_FALSE */
 #    define HG_NULL(type)            ((type) 0)
 #endif
 
-/* Visibility of a function: offered to programs, or kept inside the library. */
+/* Visibility of a function: exported to programs, or hidden in the library. */
 #define HG_BUILD_SHARED_LIBS
 #define HG_PUBLIC  HG_ATTR_ABI_EXPORT
 #define HG_PRIVATE HG_ATTR_ABI_HIDDEN
@@ -58,7 +58,7 @@ typedef hg_uint8_t hg_bool_t; /* HG_TRUE or HG_FALSE */
 /* Counters are always kept; they cost no shared cache line. */
 #define HG_HAS_DIAG
 
-/* Payload checksums can be asked for at run time (struct hg_init_info, checksum_level). */
+/* Payload checksums can be enabled at run time (struct hg_init_info, checksum_level). */
 #define HG_HAS_CHECKSUMS
 
 /* Several threads may make progress on one context at the same time. */

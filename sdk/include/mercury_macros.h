@@ -36,7 +36,8 @@
 #define HG_GEN_DROP_TYPE(type) HG_GEN_KEEP_NAME
 #define HG_GEN_KEEP_NAME(name) name
 
-/* One field of a structure, the call that processes it, and the one that frees it after all. */
+/* One field of a structure, the call that processes it, and the call that frees it after a failure.
+ */
 #define HG_GEN_STRUCT_FIELD(r, data, field) HG_GEN_GET_TYPE(field) HG_GEN_GET_NAME(field);
 #define HG_GEN_CALL(struct_name, field)           \
     HG_GEN_JOIN(hg_proc_, HG_GEN_GET_TYPE(field)) \
@@ -54,8 +55,8 @@
 
 /*
  * Walk along a sequence (field)(field)...: each of two macros handles one field and leaves the name
- * of the other in front of the rest, so neither expands inside itself and there is no limit. What
- * is left after the last field is made to vanish by joining _END to it.
+ * of the other in front of the rest, so neither expands inside itself and there is no limit.
+ * Joining _END to the rest after the last field makes it expand to nothing.
  */
 #define HG_GEN_FIELDS(fields) HG_GEN_JOIN(HG_GEN_FIELD_A fields, _END)
 #define HG_GEN_FIELD_A(field) HG_GEN_STRUCT_FIELD(, , field) HG_GEN_FIELD_B
@@ -73,7 +74,7 @@
 #define HG_GEN_UNDO_A_END
 #define HG_GEN_UNDO_B_END
 
-/* The structure, and its routine. A field that fails undoes those that were decoded before it. */
+/* The structure, and its routine. If a field fails, those decoded before it are freed. */
 #define HG_GEN_STRUCT(struct_type_name, fields) \
     typedef struct {                            \
         HG_GEN_FIELDS(fields)                   \
@@ -111,8 +112,8 @@ hg_gen_undo:                                                                    
     HG_GEN_STRUCT_PROC(struct_type_name, fields)
 
 /**
- * Define the processing routine of a structure type that exists already; fields that are not named
- * are not sent.
+ * Define the processing routine of an existing structure type; fields that are not named are not
+ * sent.
  *
  * \param struct_type_name  name of the type
  * \param fields            ((type)(name))((type)(name))...
@@ -129,7 +130,7 @@ hg_gen_undo:                                                                    
  * \param func_name             name of the RPC, a string
  * \param in_struct_type_name   type of the input, void for none
  * \param out_struct_type_name  type of the output, void for none
- * \param rpc_cb                handler at a target; NULL where the RPC is only sent
+ * \param rpc_cb handler at a target; NULL if the RPC is only sent
  *
  * \return id of the RPC, 0 on failure
  *

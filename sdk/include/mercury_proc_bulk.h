@@ -12,16 +12,16 @@ extern "C" {
 #endif
 
 /**
- * Handle a bulk descriptor. HG_BULK_NULL arrives as HG_BULK_NULL. With the flag HG_PROC_BULK_EAGER
- * the data of a read-only descriptor travel along if the message has room for them. HG_FREE drops
- * the reference that decoding made; a target that keeps the descriptor takes one more by
- * HG_Bulk_ref_incr().
+ * Process a bulk descriptor. HG_BULK_NULL is decoded as HG_BULK_NULL. With the flag
+ * HG_PROC_BULK_EAGER the data of a read-only descriptor are included if the message has room for
+ * them. HG_FREE drops the reference of the decoded descriptor; a target that keeps it takes another
+ * reference by HG_Bulk_ref_incr().
  *
  * \param proc [IN]         processor
  * \param data [IN,OUT]     pointer to an hg_bulk_t
  *
- * \return HG_SUCCESS; HG_OVERFLOW if the descriptor runs past the end of what is decoded;
- *         otherwise as HG_Bulk_serialize() and HG_Bulk_deserialize()
+ * \return HG_SUCCESS; HG_OVERFLOW if the descriptor exceeds the message being decoded; otherwise as
+ *         HG_Bulk_serialize() and HG_Bulk_deserialize()
  *
  * One thread at a time for a processor. \since 1.0
  */

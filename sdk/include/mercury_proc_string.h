@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processing of strings. Decoding allocates by malloc(); HG_FREE, and so HG_Free_input() and
- * HG_Free_output(), frees. A NULL string arrives as NULL.
+ * Processing of strings. Decoding allocates strings by malloc(); HG_FREE, and so HG_Free_input()
+ * and HG_Free_output(), frees them. A NULL string is decoded as NULL.
  *
  * Raw encoding: 32-bit length including the final NUL (0 for NULL), then the characters and the
  * NUL. Portable encoding: an XDR string, and the length 0xffffffff alone for NULL.
@@ -12,7 +12,7 @@
 #include "mercury_proc.h"
 #include "mercury_string_object.h"
 
-typedef const char *hg_const_string_t; /* a NUL-terminated string that is only read */
+typedef const char *hg_const_string_t; /* a NUL-terminated constant string */
 typedef char *hg_string_t;             /* a NUL-terminated string */
 
 #ifdef __cplusplus
@@ -20,12 +20,12 @@ extern "C" {
 #endif
 
 /**
- * Handle a constant string.
+ * Process a constant string.
  *
  * \param proc [IN]         processor
  * \param data [IN,OUT]     pointer to an hg_const_string_t
  *
- * \return HG_SUCCESS; HG_OVERFLOW if the string runs past the end of what is decoded or is 4 GiB or
+ * \return HG_SUCCESS; HG_OVERFLOW if the string exceeds the message being decoded or is 4 GiB or
  *         longer; HG_PROTOCOL_ERROR if it has a NUL anywhere but at its end; HG_NOMEM
  *
  * One thread at a time for a processor. \since 1.0
@@ -45,7 +45,7 @@ HG_PUBLIC hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
 HG_PUBLIC hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data);
 
 /**
- * Handle a string object. A decoded one owns its string.
+ * Process a string object. A decoded one owns its string.
  *
  * \param proc [IN]         processor
  * \param string [IN,OUT]   pointer to an hg_string_object_t

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A string together with the knowledge of who frees it.
+ * A string that records whether it owns its memory.
  *
  * A string object is used by one thread at a time.
  */
@@ -12,7 +12,7 @@
 /* A NUL-terminated string, or none. */
 typedef struct hg_string_object {
     char *data;    /* the string, may be NULL */
-    bool is_const; /* was given as const: is not to be written */
+    bool is_const; /* was passed as const: must not be written */
     bool is_owned; /* hg_string_object_free() frees it by free() */
 } hg_string_object_t;
 
@@ -71,7 +71,7 @@ HG_PUBLIC hg_return_t hg_string_object_init_const_char(hg_string_object_t *strin
 HG_PUBLIC hg_return_t hg_string_object_free(hg_string_object_t *string);
 
 /**
- * Copy a string object; the copy owns a string of its own.
+ * Copy a string object; the copy owns its string.
  *
  * \param string [IN]       object to copy
  * \param new_string [OUT]  the copy, to be freed by hg_string_object_free()
@@ -84,12 +84,13 @@ HG_PUBLIC hg_return_t hg_string_object_dup(hg_string_object_t string,
                                            hg_string_object_t *new_string);
 
 /**
- * Put \a s in the place of the string. Who owns what is not changed.
+ * Replace the string by \a s. The owner stays the same.
  *
  * \param string [IN,OUT]   object
  * \param s [IN]            string, not copied; may be NULL
  *
- * \return string that was there before, NULL if there was none or \a string is NULL
+ * \return previous string, which the caller owns if the object did; NULL if there was none or \a
+ * string is NULL
  *
  * One thread at a time for a string. \since 1.0
  */

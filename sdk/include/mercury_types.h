@@ -15,7 +15,7 @@ typedef struct hg_bulk *hg_bulk_t;      /* A descriptor of local or remote memor
 typedef struct hg_proc *hg_proc_t;      /* An encoder and decoder */
 typedef struct hg_op_id *hg_op_id_t;    /* A running lookup or bulk transfer */
 
-/* What HG_Get_info() tells about a handle. */
+/* Information about a handle, from HG_Get_info(). */
 struct hg_info {
     hg_class_t *hg_class;  /* Class of the handle */
     hg_context_t *context; /* Context of the handle */
@@ -69,23 +69,23 @@ struct hg_cb_info_bulk {
     hg_size_t size;          /* Bytes transferred */
 };
 
-/* What a callback is told. Valid during the callback. */
+/* Argument of a callback. Valid during the callback. */
 struct hg_cb_info {
     union {
         struct hg_cb_info_lookup lookup;   /* For HG_CB_LOOKUP */
         struct hg_cb_info_forward forward; /* For HG_CB_FORWARD */
         struct hg_cb_info_respond respond; /* For HG_CB_RESPOND */
         struct hg_cb_info_bulk bulk;       /* For HG_CB_BULK */
-    } info;                                /* What the operation was about */
+    } info;                                /* Details of the operation */
     void *arg;                             /* The caller's argument */
     hg_cb_type_t type;                     /* Which member of info is valid */
-    hg_return_t ret;                       /* How the operation ended */
+    hg_return_t ret;                       /* Result of the operation */
 };
 
 /* Handler of an RPC at its target; it owns one reference of the handle. */
 typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
 
-/* Callback of an operation. What it returns is logged if it is not HG_SUCCESS. */
+/* Callback of an operation. A return value other than HG_SUCCESS is logged. */
 typedef hg_return_t (*hg_cb_t)(const struct hg_cb_info *callback_info);
 
 /* Encoder and decoder of one structure. */

@@ -24,13 +24,13 @@
 #define HG_UTIL_ALIGNED(x, a)           HG_ATTR_ALIGNED(x, a)
 #define HG_UTIL_PRINTF(_fmt, _firstarg) HG_ATTR_PRINTF(_fmt, _firstarg)
 
-/* Visibility of a function: offered to programs, or kept inside the library. */
+/* Visibility of a function: exported to programs, or hidden in the library. */
 #define HG_UTIL_BUILD_SHARED_LIBS
 #define HG_UTIL_PUBLIC  HG_ATTR_ABI_EXPORT
 #define HG_UTIL_PRIVATE HG_ATTR_ABI_HIDDEN
 #define HG_UTIL_PLUGIN  HG_ATTR_ABI_EXPORT
 
-/* What programs ask about the system; Linux has all of it. */
+/* Features of the system that programs check for; Linux has all of them. */
 #define HG_UTIL_HAS_ATTR_CONSTRUCTOR_PRIORITY
 #define HG_UTIL_HAS_CLOCK_GETTIME
 #define HG_UTIL_HAS_CLOCK_MONOTONIC_COARSE

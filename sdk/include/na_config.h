@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Version and features of the network abstraction (NA) layer. A plain header: nothing in it depends
- * on how the library was built. */
+/* Version and features of the network abstraction (NA) layer. Nothing in this header depends on how
+ * the library was built. */
 
 #ifndef NA_CONFIG_H
 #define NA_CONFIG_H
@@ -38,8 +38,8 @@
 /* Several threads may progress one context at the same time. */
 #define NA_HAS_MULTI_PROGRESS
 
-/* For programs that ask the compiler which transports there are: any of them may be there. Whether
- * one is, on the machine that the program runs on, NA_Get_protocol_info() tells. */
+/* For programs that check at compile time which transports exist: any of them may exist.
+ * NA_Get_protocol_info() tells which are usable on the machine that the program runs on. */
 #define NA_HAS_BMI
 #define NA_HAS_MPI
 #define NA_HAS_OFI

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For programs that use MPI themselves, beside the transports mpi+static and mpi+dynamic. Needs the
- * header of the MPI whose plugin is used; without <mpi.h> in the include path nothing is here.
+ * For programs that use MPI themselves, in addition to the transports mpi+static and mpi+dynamic.
+ * Needs the header of the MPI whose plugin is used; without <mpi.h> in the include path this header
+ * is empty.
  *
- * Who initialises MPI: the first class over MPI does so if the program has not, with
- * MPI_THREAD_MULTIPLE, and MPI then lasts until the process ends. A program that initialises it
- * itself asks for MPI_THREAD_MULTIPLE, too, or opens its classes with NA_THREAD_MODE_SINGLE, and
- * calls MPI_Finalize after the last class is closed. With mpi+static, opening the first class is
- * collective over the communicator: all of its ranks open one.
+ * Initialisation of MPI: if the program has not initialised it, the first class over MPI does so,
+ * with MPI_THREAD_MULTIPLE, and MPI is then used until the process ends. A program that initialises
+ * MPI itself requests MPI_THREAD_MULTIPLE, too, or opens its classes with NA_THREAD_MODE_SINGLE,
+ * and calls MPI_Finalize after the last class is closed. With mpi+static, opening the first class
+ * is collective over the communicator: all of its ranks open one.
  */
 
 #ifndef NA_MPI_H
@@ -25,16 +26,16 @@
 #    ifdef __cplusplus
 extern "C" {
 #    elif defined(__STRICT_ANSI__)
-/* The C library hides what is POSIX and not ISO C. */
+/* The C library hides POSIX functions in ISO C mode. */
 int setenv(const char *name, const char *value, int overwrite);
 int unsetenv(const char *name);
 #    endif
 
 /**
  * Set the communicator whose ranks the addresses of mpi+static are. It is duplicated when the next
- * class is opened, so the program may go on using it; the duplicate lasts as long as MPI, which has
- * thousands at most. Processes that the program starts inherit the setting by their environment
- * (AMALGAM_MPI_COMM), where it means nothing: they unset it.
+ * class is opened, so the program may continue to use it; the duplicate exists as long as MPI,
+ * which supports some thousands at most. Processes that the program starts inherit the setting in
+ * their environment (AMALGAM_MPI_COMM), where it is meaningless: they must unset it.
  *
  * \param intra_comm  an intra-communicator, valid until the next class is open; MPI_COMM_NULL for
  *                    MPI_COMM_WORLD again
@@ -57,8 +58,8 @@ static inline na_return_t NA_MPI_Set_init_intra_comm(MPI_Comm intra_comm)
 }
 
 /**
- * Get the name of the port of MPI at which a class of mpi+dynamic listens. Addresses carry it; this
- * is for programs that pass it on by other ways.
+ * Get the name of the port of MPI at which a class of mpi+dynamic listens. Addresses contain it;
+ * this is for programs that pass it on in other ways.
  *
  * \param na_class [IN]  a class
  *
@@ -90,8 +91,8 @@ static inline const char *NA_MPI_Get_port_name(na_class_t *na_class)
 }
 
 /**
- * Prepare the interfaces of a Cray Aries network for the job. No transport here needs that: over
- * MPI, the MPI library sees to its network. For programs that call it without asking for
+ * Prepare the interfaces of a Cray Aries network for the job. No transport of Amalgam needs that:
+ * the MPI library sets up its network. For programs that call it without checking
  * NA_MPI_HAS_GNI_SETUP, which is not defined.
  *
  * \return NA_OPNOTSUPPORTED

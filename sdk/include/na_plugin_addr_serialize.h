@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An extension of the plugin ABI: a compact form of addresses that travels inside messages.
- * Without it the string travels. The rules at the top of na_plugin.h hold here, too.
+ * An extension of the plugin ABI: a compact form of addresses for use in messages. Without it the
+ * string form is used. The rules at the top of na_plugin.h apply here, too.
  */
 
 #ifndef NA_PLUGIN_ADDR_SERIALIZE_H
@@ -19,21 +19,21 @@ extern "C" {
 struct na_plugin_addr_serialize {
     struct na_plugin_extension extension;
 
-    /* Returns the bytes that addr_serialize writes. [any thread] [may not block] */
+    /* Returns the number of bytes that addr_serialize writes. [any thread] [may not block] */
     uint64_t (*addr_serialize_size)(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
 
     /*
-     * Writes an address into `size` bytes at `buf`. Returns NA_PLUGIN_OVERFLOW when these are too
-     * few. [any thread] [may not block]
+     * Writes an address into `size` bytes at `buf`. Returns NA_PLUGIN_OVERFLOW if that is too
+     * small. [any thread] [may not block]
      */
     int32_t (*addr_serialize)(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
                               void *buf, uint64_t size);
 
     /*
-     * Makes an address of such bytes: `*addr_p` is one reference, which ends in addr_free. `flags`
-     * are the caller's, 0 so far. `buf` comes from another process: check all of it. Returns
-     * NA_PLUGIN_PROTOCOL_ERROR when it is no address, NA_PLUGIN_NOENTRY when nobody has that one
-     * any more. [any thread]
+     * Makes an address from such bytes: `*addr_p` is one reference, freed by addr_free. `flags`
+     * are set by the caller, 0 so far. `buf` comes from another process: check all of it. Returns
+     * NA_PLUGIN_PROTOCOL_ERROR when it is not an address, NA_PLUGIN_NOENTRY when no peer has that
+     * address any more. [any thread]
      */
     int32_t (*addr_deserialize)(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                                 uint64_t flags, struct na_plugin_addr **addr_p);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An extension of the plugin ABI: memory that is granted to each peer that may reach it, for
- * classes that say NA_PLUGIN_CAP_MEM_PER_SESSION. Without it such a class is refused. Since 1.2.
- * The rules at the top of na_plugin.h hold here, too.
+ * classes that declare NA_PLUGIN_CAP_MEM_PER_SESSION. Without it such a class is refused. Since
+ * 1.2. The rules at the top of na_plugin.h apply here, too.
  */
 
 #ifndef NA_PLUGIN_MEM_GRANT_H
@@ -21,11 +21,12 @@ struct na_plugin_mem_grant {
     struct na_plugin_extension extension;
 
     /*
-     * The peer is about to be told of the memory, which is registered: it may put and get as the
-     * flags say, in the session with it that there is, or if there is none in the one that brings
-     * what is sent to it next. That ends with the session, or when the memory is deregistered.
-     * Returns NA_PLUGIN_INVALID_ARG when the memory is not registered; NA_PLUGIN_NOMEM, also when
-     * the class notes down no more. Both stay the caller's. [any thread] [may not block]
+     * Lets a peer that will be sent the handle put to and get from the registered memory as its
+     * flags allow, in the current session with the peer, or if there is none in the session that
+     * delivers the next message to it. The grant ends with the session, or when the memory is
+     * deregistered. Returns NA_PLUGIN_INVALID_ARG when the memory is not registered;
+     * NA_PLUGIN_NOMEM, also when the class has too many grants. The caller owns both objects. [any
+     * thread] [may not block]
      */
     int32_t (*mem_grant)(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
                          struct na_plugin_addr *addr);

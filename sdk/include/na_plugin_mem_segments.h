@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An extension of the plugin ABI: memory handles of several segments. Without it a handle has one
- * segment. The rules at the top of na_plugin.h hold here, too.
+ * segment. The rules at the top of na_plugin.h apply here, too.
  */
 
 #ifndef NA_PLUGIN_MEM_SEGMENTS_H
@@ -27,9 +27,9 @@ struct na_plugin_mem_segments {
     uint64_t max_segments; /* at least 2 */
 
     /*
-     * As mem_create, and returns the same: `*mem_p` ends in mem_destroy. The handle's offsets run
-     * through the segments as if they were joined; the array is the caller's. [any thread]
-     * [may not block]
+     * Like mem_create, and returns the same: `*mem_p` is freed by mem_destroy. The handle's offsets
+     * run through the segments as if they were joined; the caller owns the array. [any thread] [may
+     * not block]
      */
     int32_t (*mem_create_segments)(struct na_plugin_class *na_class,
                                    const struct na_plugin_segment *segments, uint64_t count,

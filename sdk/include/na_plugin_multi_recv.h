@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An extension of the plugin ABI: unexpected receives that take several messages. Without it NA
- * offers single ones only. The rules at the top of na_plugin.h hold here, too.
+ * offers single receives only. The rules at the top of na_plugin.h apply here, too.
  */
 
 #ifndef NA_PLUGIN_MULTI_RECV_H

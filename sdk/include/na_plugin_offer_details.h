@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An extension of the plugin ABI: what is to be known of an offer before it is opened. hg_info
- * prints it, NA_Plugin_get_offer_details() has it. Without it nothing is said. Since 1.2. The rules
- * at the top of na_plugin.h hold here, too.
+ * An extension of the plugin ABI: a description of an offer, before it is opened. hg_info prints
+ * it, NA_Plugin_get_offer_details() returns it. Without it there is no description. Since 1.2. The
+ * rules at the top of na_plugin.h apply here, too.
  */
 
 #ifndef NA_PLUGIN_OFFER_DETAILS_H
@@ -21,11 +21,11 @@ struct na_plugin_offer_details {
     struct na_plugin_extension extension;
 
     /*
-     * Writes a line without a line feed into `text`, cut where it is longer than `size` bytes with
-     * its end: the version of what is below the plugin, how memory is registered, whether puts and
-     * gets need the target. `protocol` and `device` are those of an offer that enumerate reported
-     * as usable; all three are the core's, for the call. Returns NA_PLUGIN_NODEV when the offer is
-     * not there any more. [any thread] [may not block]
+     * Writes a line without a line feed into `text`, truncated to `size` bytes including its NUL:
+     * the version of the library below the plugin, how memory is registered, whether puts and gets
+     * need the target. `protocol` and `device` are those of an offer that enumerate reported as
+     * usable; the core owns all three. Returns NA_PLUGIN_NODEV when the offer does not exist any
+     * more. [any thread] [may not block]
      */
     int32_t (*offer_describe)(const char *protocol, const char *device, char *text, uint64_t size);
 };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Identity of the host: do two processes run on the same machine, under the same boot of its
- * kernel? The identity has nothing to do with any single transport; the names are those of the
- * field.
+ * Identity of the host, which tells whether two processes run on the same machine, under the same
+ * boot of its kernel. In spite of the names it does not depend on any transport.
  */
 
 #ifndef NA_SM_H
@@ -34,8 +33,7 @@ extern "C" {
  *
  * \param id_p [OUT]  receives the id
  *
- * \return NA_SUCCESS; NA_INVALID_ARG if id_p is NULL; NA_NOENTRY if the machine tells nothing about
- *         itself
+ * \return NA_SUCCESS; NA_INVALID_ARG if id_p is NULL; NA_NOENTRY if the machine has none of these
  *
  * Any thread. \since 1.0
  */
