@@ -110,7 +110,7 @@ struct na_plugin_record {
     const char *name;              /* Plugin name, from the file's */
     const char *path;              /* File; for a directory that cannot be used: the directory */
     enum na_plugin_stage stage;    /* Last stage reached */
-    enum na_plugin_code code;      /* What became of it */
+    enum na_plugin_code code;      /* State of the file */
     const char *text;              /* The reason in words; empty if it is loaded */
     uint32_t abi_version;          /* major << 16 | minor that it was built for; 0 if unknown */
     bool loaded;                   /* It is usable: code is NA_PLUGIN_LOADED */
@@ -144,7 +144,7 @@ struct na_selection {
 
 /* A counter. */
 struct na_counter {
-    char name[48];  /* What it counts */
+    char name[48];  /* Its name */
     uint64_t value; /* Its value */
 };
 

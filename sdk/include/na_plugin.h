@@ -204,7 +204,7 @@ struct na_host_context;
 #define NA_PLUGIN_BUF_MULTI_RECV 0x04u
 
 /* ------------------------------------------------------------------------------------------------
- * What the core gives
+ * Provided by the core
  */
 
 /*
@@ -364,7 +364,7 @@ struct na_plugin_class_info {
 };
 
 /* ------------------------------------------------------------------------------------------------
- * What the plugin gives
+ * Provided by the plugin
  */
 
 /*

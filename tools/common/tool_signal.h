@@ -5,8 +5,6 @@
 #ifndef AMALGAM_TOOL_SIGNAL_H
 #define AMALGAM_TOOL_SIGNAL_H
 
-#include <stdbool.h>
-
 /* Installs handlers for SIGINT, SIGTERM and SIGHUP, unless they are ignored already (nohup, a
  * shell's background jobs). Ignores SIGPIPE and SIGXFSZ, so that such writes fail with an error. */
 void tool_signal_install(void);

@@ -4,7 +4,6 @@
 #include "hg_perf/perf_memory.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 #include "hg_perf/perf_svg.h"
 
 #include <math.h>
-#include <stdint.h>
 
 /* Sizes in pixels. */
 #define CHART_WIDTH  560

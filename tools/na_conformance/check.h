@@ -6,7 +6,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 struct conf_check {
     unsigned int number; /* hundreds are areas */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Checks of addresses: lookup, comparison, references, string and serialized forms. */
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

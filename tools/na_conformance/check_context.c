@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Checks of contexts: delivery to the right context, and closing with outstanding operations. */
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Checks of memory handles, put and get. */
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

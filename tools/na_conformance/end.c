@@ -4,7 +4,6 @@
 #include "na_conformance/end.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Addresses, buffers and messages of an endpoint. */
 
-#include <stdio.h>
 #include <string.h>
 
 #include "na_conformance/end.h"

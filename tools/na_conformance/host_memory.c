@@ -5,7 +5,6 @@
 #include "na_conformance/host_memory.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

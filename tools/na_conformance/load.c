@@ -162,11 +162,6 @@ void conf_unload(void)
                           table->cleanup != NULL ? " and cleanup had returned" : "");
 }
 
-bool conf_plugin_can(uint64_t capability)
-{
-    return (conf_plugin.table.capabilities & capability) == capability;
-}
-
 static bool is_name_of(const struct na_plugin *table, const char *name, size_t length)
 {
     const char *const *names = table->class_names;

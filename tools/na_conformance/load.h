@@ -53,7 +53,4 @@ bool conf_load_init(const char *init, const struct na_plugin *table, struct conf
 /* At the end of a check: verifies that the table is unchanged, and calls cleanup(). */
 void conf_unload(void);
 
-/* True if the open class, or without one the plugin, declares the capability. */
-bool conf_plugin_can(uint64_t capability);
-
 #endif /* AMALGAM_CONF_LOAD_H */

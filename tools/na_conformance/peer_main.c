@@ -17,7 +17,6 @@
 #define RECEIVES_MAX 64
 #define SENDS        32
 #define REST_MS      500u
-#define LOOP_BYTES   (1u << 20)
 
 struct receive {
     struct conf_op *op;
