@@ -27,7 +27,7 @@ static void check(hg_return_t ret, const char *what)
     compare_check(ret == HG_SUCCESS, what);
 }
 
-/* The integers of an RPC; each is encoded on its own. */
+/* The integers of an RPC, each encoded separately. */
 static hg_return_t proc_integers(hg_proc_t proc, void *data)
 {
     hg_return_t ret = HG_SUCCESS;
@@ -83,7 +83,7 @@ struct endpoint {
     hg_class_t *hg_class;
     hg_context_t *context;
     hg_id_t echo_id, pull_id;
-    std::vector<char> memory; /* of the target: a block for each transfer at a time */
+    std::vector<char> memory; /* of the target: one block for each concurrent transfer */
     hg_bulk_t local = HG_BULK_NULL;
 };
 
@@ -106,7 +106,7 @@ static hg_return_t echo(hg_handle_t handle)
 struct pull {
     hg_handle_t handle;
     pull_in_t in;
-    hg_size_t next = 0; /* where the next block begins */
+    hg_size_t next = 0; /* offset of the next block */
     unsigned running = 0;
 };
 
@@ -166,7 +166,7 @@ static hg_return_t pull_blocks(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-/* na+sm has files, which a target that is killed leaves behind. */
+/* A target that is killed leaves files of na+sm behind. */
 static volatile std::sig_atomic_t stopped;
 
 static void stop(int)
@@ -205,7 +205,7 @@ static hg_return_t answered(const hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* One request at a time; what is in flight are blocks. */
+/* One request at a time; the blocks are in flight. */
 static void drive(const compare_options &options, const std::string &target, compare_window &window)
 {
     endpoint own(options, false, nullptr, nullptr);

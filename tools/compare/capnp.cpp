@@ -113,7 +113,7 @@ static void drive(const compare_options &options, const std::string &target, com
 
     origin.measure();
     window.close();
-    std::_Exit(0); /* a shutdown of a thousand connections is not measured */
+    std::_Exit(0); /* the shutdown of a thousand connections is not measured */
 }
 
 int main(int argc, char **argv)

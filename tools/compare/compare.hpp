@@ -29,14 +29,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Nothing here lasts so long: seconds after which a process ends, whatever it does. */
+/* Seconds after which a process ends in any case; no measurement lasts so long. */
 constexpr unsigned COMPARE_TIME_LIMIT = 60;
 
 struct compare_options {
     std::string transport = "tcp"; /* tcp or ipc */
-    std::string mode;              /* of a program that measures several things */
+    std::string mode;              /* of a program with several measurements */
     uint64_t size = 8, reply = 8;
-    unsigned in_flight = 1; /* of each client */
+    unsigned in_flight = 1; /* for each client */
     unsigned clients = 1, processes = 1;
     double seconds = 0.3;
     bool busy = false;
@@ -60,14 +60,14 @@ inline uint64_t compare_now()
     return uint64_t(time.tv_sec) * 1000000000 + uint64_t(time.tv_nsec);
 }
 
-/* What an origin process hands to the process that adds up. */
+/* Results that an origin process passes to its parent. */
 struct compare_result {
     std::atomic<bool> ready;
     uint64_t count;
     double seconds, p50_us, p99_us;
 };
 
-/* The time that is counted in: a fifth is warm-up. */
+/* The period in which requests are counted, after a warm-up of a fifth. */
 class compare_window
 {
   public:
@@ -88,7 +88,7 @@ class compare_window
         until_ = from_ + uint64_t(options_.seconds * 1e9);
     }
 
-    /* Counts a request that was sent at start; false: no other one is to be sent. */
+    /* Counts a request that was sent at start; false: send no further request. */
     bool complete(uint64_t start, uint64_t now)
     {
         if (from_ == 0)
@@ -151,9 +151,9 @@ class compare_window
 struct compare_program {
     const char *name;
     std::string version;
-    /* Announces where the target is reached, and answers until SIGTERM comes. */
+    /* Announces the target's address, and answers until SIGTERM. */
     void (*serve)(const compare_options &, const std::function<void(const std::string &)> &);
-    /* Connects the clients, opens the window, keeps requests in flight until it closes. */
+    /* Connects the clients, opens the window, and keeps requests in flight until it closes. */
     void (*drive)(const compare_options &, const std::string &address, compare_window &);
 };
 
@@ -200,7 +200,7 @@ inline void compare_print(const compare_program &program, double rate, double p5
                 program.name, program.version.c_str(), rate, p50, p99);
 }
 
-/* A child that nobody waits for would slow the whole machine. */
+/* An orphaned child would slow the whole machine. */
 inline pid_t compare_fork(const std::function<void()> &body)
 {
     pid_t parent = getpid(), child = fork();
@@ -215,7 +215,7 @@ inline pid_t compare_fork(const std::function<void()> &body)
     std::_Exit(0);
 }
 
-/* The target's process, and where it is reached. */
+/* The target's process, and its address. */
 inline pid_t compare_start_target(const compare_options &options, const compare_program &program,
                                   std::string &address)
 {

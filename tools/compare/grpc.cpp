@@ -12,7 +12,7 @@
 using compare::Echo;
 using compare::Payload;
 
-/* The next tag; a busy thread never sleeps for it. */
+/* Waits for the next tag; a busy thread polls instead of sleeping. */
 static void *next_tag(grpc::CompletionQueue &queue, bool busy)
 {
     gpr_timespec past = gpr_time_0(GPR_CLOCK_MONOTONIC);
@@ -28,7 +28,7 @@ static void *next_tag(grpc::CompletionQueue &queue, bool busy)
     return good ? tag : nullptr;
 }
 
-/* A call that the target waits for or answers. */
+/* A call that the target is waiting for or answering. */
 struct served {
     grpc::ServerContext context;
     Payload in, out;
@@ -116,7 +116,7 @@ static void drive(const compare_options &options, const std::string &target, com
         if (window.complete(call->start, now))
             start(call->client);
     };
-    /* Each channel has a connection of its own. */
+    /* Each channel has its own connection. */
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetMaxReceiveMessageSize(-1);
@@ -134,7 +134,7 @@ static void drive(const compare_options &options, const std::string &target, com
         finish();
     std::fflush(nullptr);
     window.close();
-    std::_Exit(0); /* a shutdown of a thousand channels is not measured */
+    std::_Exit(0); /* the shutdown of a thousand channels is not measured */
 }
 
 int main(int argc, char **argv)

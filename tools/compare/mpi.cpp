@@ -20,7 +20,7 @@ static std::string version()
     return std::string(text, std::min(std::strcspn(text, ",\n"), size_t(length)));
 }
 
-/* A receive for the next request is posted before a request is answered. */
+/* The receive for the next request is posted before a request is answered. */
 static void serve(const compare_options &options)
 {
     std::vector<std::vector<char>> buffers(options.in_flight, std::vector<char>(options.size));

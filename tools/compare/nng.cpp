@@ -11,7 +11,7 @@
 #include <nng/protocol/reqrep0/rep.h>
 #include <nng/protocol/reqrep0/req.h>
 
-/* Requests that the target answers at a time. */
+/* Number of requests that the target answers at a time. */
 #define PARALLEL 128
 
 static void check(int ret, const char *what)
@@ -29,7 +29,7 @@ struct work {
     uint64_t reply;
 };
 
-/* What the callbacks of an origin share; they run in threads of the library. */
+/* Shared by the callbacks of an origin, which run in threads of the library. */
 static std::mutex lock;
 static std::condition_variable ended;
 static compare_window *counted;

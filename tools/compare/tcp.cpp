@@ -18,7 +18,7 @@ struct address {
     socklen_t size;
 };
 
-/* Unix sockets have abstract names, of which no file is left. */
+/* Unix sockets have abstract names, so no files are left behind. */
 static address address_of(const compare_options &options, const std::string &name)
 {
     address address{};

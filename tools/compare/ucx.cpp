@@ -59,7 +59,7 @@ class Worker
         check(ucp_ep_create(worker_, &params, &endpoint_), "ucp_ep_create");
     }
 
-    /* A request, or NULL when it is done already. */
+    /* Returns a request, or NULL when it is complete already. */
     ucs_status_ptr_t send(const void *bytes, size_t size, ucp_tag_t tag)
     {
         ucp_request_param_t param{};
@@ -92,7 +92,7 @@ class Worker
         return request;
     }
 
-    /* An armed worker has nothing to do until its descriptor says so. */
+    /* An armed worker has nothing to do until its descriptor is readable. */
     void sleep()
     {
         ucs_status_t status = ucp_worker_arm(worker_);
