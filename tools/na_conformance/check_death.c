@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Checks of the other processes after a process was killed or stopped. */
 
-#include <poll.h>
 #include <string.h>
 
 #include "na_conformance/check.h"
@@ -23,7 +22,6 @@ static void stopped(void);
 static void notice(void);
 static void notice_open(struct conf_traffic *traffic, struct conf_peer *victim);
 static void take_lost(void *arg, struct na_plugin_addr *addr, int32_t status);
-static void sleep_until_lost(const struct conf_end *end);
 static void require_notice(struct conf_traffic *traffic);
 static bool is_noticed(const struct conf_end *end);
 static unsigned int count_failures(struct conf_op **ops, unsigned int count);
@@ -167,8 +165,6 @@ static bool transfer_failed(const struct conf_exchange *exchange, struct conf_op
 /* Polls only after a wake-up. */
 static void sleeper(void)
 {
-    const struct na_plugin *table = &conf_plugin.table;
-    struct pollfd readable = {.fd = -1, .events = POLLIN};
     struct conf_traffic traffic;
     struct conf_buffer in;
     struct conf_op *op;
@@ -176,9 +172,7 @@ static void sleeper(void)
 
     conf_traffic_open(&traffic, CONF_PEER_ECHO, 8);
     require_notice(&traffic);
-    if (table->poll_get_fd != NULL)
-        readable.fd = table->poll_get_fd(traffic.end.contexts[0]);
-    if (readable.fd < 0 && table->poll_wait == NULL)
+    if (!conf_can_sleep(&traffic.end))
         conf_traffic_skip(&traffic, "there is nothing to sleep in or on");
     conf_traffic_echo(&traffic, 10, 1);
     op = conf_op_new(&traffic.end);
@@ -194,10 +188,7 @@ static void sleeper(void)
         (void) conf_poll(&traffic.end, 0, &count);
         if (conf_op_is_done(op))
             break;
-        if (table->poll_wait != NULL)
-            (void) table->poll_wait(traffic.end.contexts[0], 2 * CONF_WAIT_MS, &count);
-        else if (table->poll_try_wait == NULL || table->poll_try_wait(traffic.end.contexts[0]) != 0)
-            (void) poll(&readable, 1, 2 * (int) CONF_WAIT_MS);
+        conf_sleep(&traffic.end, 2 * CONF_WAIT_MS);
     }
     conf_require(conf_op_is_done(op) && conf_now_ms() - from < CONF_WAIT_MS, "it slept for %llu ms",
                  (unsigned long long) (conf_now_ms() - from));
@@ -336,6 +327,7 @@ static void notice(void)
     struct conf_traffic traffic;
     struct conf_end *end = &traffic.end;
     struct conf_peer victims[3];
+    uint32_t count = 0;
 
     conf_traffic_open(&traffic, CONF_PEER_ECHO, 4);
     if (conf_plugin.table.get_extension != NULL)
@@ -355,10 +347,12 @@ static void notice(void)
         conf_peer_kill(&victims[i]);
         for (uint64_t until = conf_now_ms() + CONF_WAIT_MS;
              atomic_load(&lost.count) == i && conf_now_ms() < until;) {
-            if (i == 0)
+            if (i == 0) {
                 conf_progress_ms(1);
-            else
-                sleep_until_lost(end);
+                continue;
+            }
+            conf_sleep(end, CONF_WAIT_MS);
+            (void) conf_poll(end, 0, &count);
         }
         conf_require(atomic_load(&lost.count) == i + 1,
                      "the death of a peer was not noticed in %u ms, when the process %s",
@@ -395,22 +389,6 @@ static void take_lost(void *arg, struct na_plugin_addr *addr, int32_t status)
     lost.addr = addr;
     lost.status = status;
     (void) atomic_fetch_add(&lost.count, 1);
-}
-
-static void sleep_until_lost(const struct conf_end *end)
-{
-    const struct na_plugin *table = &conf_plugin.table;
-    struct pollfd readable = {.fd = -1, .events = POLLIN};
-    uint32_t count = 0;
-
-    if (table->poll_get_fd != NULL)
-        readable.fd = table->poll_get_fd(end->contexts[0]);
-    if (table->poll_wait != NULL)
-        (void) table->poll_wait(end->contexts[0], CONF_WAIT_MS, &count);
-    else if (readable.fd >= 0 &&
-             (table->poll_try_wait == NULL || table->poll_try_wait(end->contexts[0]) != 0))
-        (void) poll(&readable, 1, (int) CONF_WAIT_MS);
-    (void) conf_poll(end, 0, &count);
 }
 
 static void require_notice(struct conf_traffic *traffic)

@@ -585,9 +585,7 @@ static void sleeper(void)
 
     conf_traffic_open(&traffic, CONF_PEER_ECHO, 8);
     conf_traffic_echo(&traffic, 10, 1);
-    if (conf_plugin.table.poll_wait == NULL &&
-        (conf_plugin.table.poll_get_fd == NULL ||
-         conf_plugin.table.poll_get_fd(traffic.end.contexts[0]) < 0))
+    if (!conf_can_sleep(&traffic.end))
         conf_traffic_skip(&traffic, "there is nothing to sleep in or on");
     conf_peer_tell(&traffic.peer, CONF_PEER_SLEEP, CONF_PEER_ECHO, 1);
     for (uint32_t i = 0; i < 50; i++) {

@@ -202,6 +202,31 @@ bool conf_pause(int fd)
     return now - since >= QUIET_NS;
 }
 
+bool conf_can_sleep(const struct conf_end *end)
+{
+    const struct na_plugin *table = &conf_plugin.table;
+
+    return table->poll_wait != NULL ||
+           (table->poll_get_fd != NULL && table->poll_get_fd(end->contexts[0]) >= 0);
+}
+
+void conf_sleep(const struct conf_end *end, uint32_t ms)
+{
+    const struct na_plugin *table = &conf_plugin.table;
+    struct na_plugin_context *context = end->contexts[0];
+    struct pollfd descriptor = {.fd = -1, .events = POLLIN};
+    uint32_t count = 0;
+
+    if (table->poll_wait != NULL) {
+        (void) table->poll_wait(context, ms, &count);
+        return;
+    }
+    if (table->poll_get_fd != NULL)
+        descriptor.fd = table->poll_get_fd(context);
+    if (descriptor.fd >= 0 && (table->poll_try_wait == NULL || table->poll_try_wait(context) != 0))
+        (void) poll(&descriptor, 1, (int) ms);
+}
+
 /* Never goes back, although the run delay is older than the clock. */
 uint64_t conf_now_ms(void)
 {

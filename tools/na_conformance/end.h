@@ -76,6 +76,11 @@ uint64_t conf_polled(void);
  * enough. */
 bool conf_pause(int fd);
 
+/* Sleeps as the core does, in poll_wait or on the descriptor, for `ms` at most; without both it
+ * cannot. */
+bool conf_can_sleep(const struct conf_end *end);
+void conf_sleep(const struct conf_end *end, uint32_t ms);
+
 /* Time in ms that stands still while this thread waits for a processor: on a busy machine
  * everything takes longer, without being stuck. Compare values of one thread only. */
 uint64_t conf_now_ms(void);

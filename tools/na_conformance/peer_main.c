@@ -2,7 +2,6 @@
 /* The peer process: opens an endpoint, executes commands, and ends when the socket is closed. */
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +37,6 @@ static bool is_replied_first(uint32_t kind);
 static void execute(const struct conf_peer_command *command, struct conf_peer_reply *reply);
 static void execute_memory(const struct conf_peer_command *command, struct conf_peer_reply *reply);
 static void turn(int fd);
-static void sleep_in_plugin(void);
 static void listen_with(const struct conf_peer_command *command);
 static void receives_check(void);
 static void message_arrived(struct receive *receive);
@@ -184,27 +182,9 @@ static void turn(int fd)
         sendings_check();
     }
     if (sleeps)
-        sleep_in_plugin();
+        conf_sleep(&end, REST_MS);
     else
         is_idle = conf_pause(fd);
-}
-
-/* Sleeps as the core does: in poll_wait, or on the descriptor. */
-static void sleep_in_plugin(void)
-{
-    const struct na_plugin *table = &conf_plugin.table;
-    struct na_plugin_context *context = end.contexts[0];
-    struct pollfd descriptor = {.fd = -1, .events = POLLIN};
-    uint32_t count = 0;
-
-    if (table->poll_wait != NULL) {
-        (void) table->poll_wait(context, REST_MS, &count);
-        return;
-    }
-    if (table->poll_get_fd != NULL)
-        descriptor.fd = table->poll_get_fd(context);
-    if (descriptor.fd >= 0 && (table->poll_try_wait == NULL || table->poll_try_wait(context) != 0))
-        (void) poll(&descriptor, 1, (int) REST_MS);
 }
 
 static void listen_with(const struct conf_peer_command *command)
