@@ -330,7 +330,7 @@ static bool session_watch_origin(struct cp_session *session, hg_bulk_t alive)
                           &session->alive_bulk) == HG_SUCCESS;
 }
 
-/* Checks whether the origin is alive; not needed while blocks are pulled, which fail without it. */
+/* Checks whether the origin is alive. Not needed during pulls, which fail when it is gone. */
 static void session_check_origin(struct cp_session *session)
 {
     uint64_t now = tool_clock_ns();

@@ -69,10 +69,10 @@ hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count, void **buf
 
 hg_return_t HG_Bulk_free(hg_bulk_t handle)
 {
-    if (handle != HG_BULK_NULL && hg_fork_refuses(handle->hg_class, __func__))
-        return HG_PERMISSION;
     if (handle == HG_BULK_NULL)
         return HG_SUCCESS;
+    if (hg_fork_refuses(handle->hg_class, __func__))
+        return HG_PERMISSION;
     if (atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel) == 1)
         hg_bulk_destroy(handle);
     return HG_SUCCESS;
@@ -80,12 +80,12 @@ hg_return_t HG_Bulk_free(hg_bulk_t handle)
 
 hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle)
 {
-    if (handle != HG_BULK_NULL && hg_fork_refuses(handle->hg_class, __func__))
-        return HG_PERMISSION;
     if (handle == HG_BULK_NULL) {
         HG_LOG_ERROR("cannot reference HG_BULK_NULL");
         return HG_INVALID_ARG;
     }
+    if (hg_fork_refuses(handle->hg_class, __func__))
+        return HG_PERMISSION;
     (void) atomic_fetch_add_explicit(&handle->refs, 1, memory_order_relaxed);
     return HG_SUCCESS;
 }

@@ -26,9 +26,7 @@ hg_size_t HG_Bulk_get_serialize_size(hg_bulk_t handle, unsigned long flags)
 {
     hg_size_t size;
 
-    if (handle != HG_BULK_NULL && hg_fork_refuses(handle->hg_class, __func__))
-        return 0;
-    if (handle == HG_BULK_NULL)
+    if (handle == HG_BULK_NULL || hg_fork_refuses(handle->hg_class, __func__))
         return 0;
     if (handle->wire != NULL)
         return handle->wire_size;
