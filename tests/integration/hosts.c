@@ -13,10 +13,12 @@
 #include <unistd.h>
 
 #define ARGUMENTS_MAX 16
+#define LINK_WAIT_MS  10000
 
 static bool write_file(const char *path, const char *text);
 static bool run_ip(pid_t host, const char *const *arguments);
 static bool enter_network_of(pid_t host);
+static bool wait_for_link(pid_t host);
 
 bool hosts_possible(char *reason, size_t size)
 {
@@ -85,7 +87,7 @@ bool hosts_join(pid_t host1, const char *address1, pid_t host2, const char *addr
             !host_cable(hosts[i], true))
             return false;
     }
-    return true;
+    return wait_for_link(host1) && wait_for_link(host2);
 }
 
 bool host_cable(pid_t host, bool plugged)
@@ -101,6 +103,25 @@ bool host_silence(pid_t host, const char *address, bool silent)
                                                     "02:00:00:00:00:99", "dev", "cable", "nud",
                                                     "permanent", NULL})
                : run_ip(host, (const char *const[]){"neigh", "del", address, "dev", "cable", NULL});
+}
+
+/* The system reports a link that is up with a delay, and UCX uses no device before. */
+static bool wait_for_link(pid_t host)
+{
+    char path[64], state[16] = "";
+
+    snprintf(path, sizeof(path), "/proc/%d/root/sys/class/net/cable/operstate", (int) host);
+    for (int i = 0; i < LINK_WAIT_MS; i++) {
+        const int fd = open(path, O_RDONLY | O_CLOEXEC);
+        const ssize_t size = fd < 0 ? -1 : read(fd, state, sizeof(state));
+
+        if (fd >= 0)
+            close(fd);
+        if (size >= 2 && memcmp(state, "up", 2) == 0)
+            return true;
+        usleep(1000);
+    }
+    return false;
 }
 
 static bool write_file(const char *path, const char *text)

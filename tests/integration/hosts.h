@@ -19,7 +19,7 @@ bool hosts_possible(char *reason, size_t size);
 bool host_enter(void);
 
 /* Joins the network namespaces of two processes by a cable. Each end is named `cable` and gets its
- * address ("10.77.0.1/24"). */
+ * address ("10.77.0.1/24"). Returns when both ends are up. */
 bool hosts_join(pid_t host1, const char *address1, pid_t host2, const char *address2);
 
 /* Makes the packets that a host sends to an address vanish without an error, or ends that: the
