@@ -974,8 +974,8 @@ HG_PUBLIC hg_return_t HG_Get_input_buf(hg_handle_t handle, void **in_buf_p,
                                        hg_size_t *in_buf_size_p);
 
 /**
- * Give the input's message buffer back to the transport before HG_Destroy(). Pointers into it
- * become invalid.
+ * Release the input before HG_Destroy(): it cannot be read any more, pointers into it become
+ * invalid, and memory that a large input took beside its message is freed.
  *
  * \param handle [IN]    handle at the target
  *

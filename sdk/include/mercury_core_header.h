@@ -23,7 +23,7 @@
 #define HG_CORE_RESPONSE_MAGIC 0x5248 /* "HR" */
 #define HG_CORE_ACK_MAGIC      0x4148 /* "HA": a more-data release, with the layout of a response */
 
-/* Low byte common to the three. */
+/* Low byte common to all of them. */
 #define HG_CORE_IDENTIFIER 0x48
 
 /* Version of this format; a message of another one is refused. */

@@ -17,6 +17,8 @@ static uint32_t numbers[NUMBERS_MAX]; /* in the order of arrival */
 static atomic_int arrived, answered, most;
 
 /* How many of the next sends the transport refuses, and with which result. */
+static void refuse_some(unsigned int max_in_flight);
+
 static atomic_int refuse_count;
 static _Atomic na_return_t refuse_with;
 
@@ -268,23 +270,35 @@ static void who_waits_for_a_lost_target_fails_in_order(void **state)
  */
 static void who_is_refused_stays_the_first(void **state)
 {
+    (void) state;
+    refuse_some(1);
+}
+
+/* All forwards that the limit lets start together are refused. */
+static void several_that_are_refused_keep_their_order(void **state)
+{
+    (void) state;
+    refuse_some(3);
+}
+
+static void refuse_some(unsigned int max_in_flight)
+{
     static struct ends ends;
     struct pair pair = {0};
-    hg_handle_t handles[6];
+    hg_handle_t handles[9];
 
-    (void) state;
     memset(&ends, 0, sizeof(ends));
     flow_open(&pair, NULL);
-    assert_int_equal(HG_Class_set_max_in_flight(pair.origin.hg_class, 1), HG_SUCCESS);
-    for (uint32_t i = 0; i < 6; i++)
+    assert_int_equal(HG_Class_set_max_in_flight(pair.origin.hg_class, max_in_flight), HG_SUCCESS);
+    for (uint32_t i = 0; i < 9; i++)
         handles[i] = forward_number(&pair, pair.addr, i, i % 2 ? 60000 : 0, &ends);
-    pair_wait_for(&pair, &arrived, 1);
+    pair_wait_for(&pair, &arrived, (int) max_in_flight);
     atomic_store(&refuse_with, NA_AGAIN);
-    /* fewer than the five that wait: the refusals do not reach all of them */
+    /* fewer than the forwards that wait: the refusals do not reach all of them */
     atomic_store(&refuse_count, 3);
-    serve_until(&pair, &ends, 6);
+    serve_until(&pair, &ends, 9);
     assert_int_equal(atomic_load(&refuse_count), 0);
-    for (uint32_t i = 0; i < 6; i++) {
+    for (uint32_t i = 0; i < 9; i++) {
         assert_int_equal(numbers[i], i);
         assert_int_equal(ends.rets[i], HG_SUCCESS);
         (void) HG_Destroy(handles[i]);
@@ -459,6 +473,7 @@ int main(void)
         cmocka_unit_test(equal_addresses_are_one_target),
         cmocka_unit_test(who_waits_for_a_lost_target_fails_in_order),
         cmocka_unit_test(who_is_refused_stays_the_first),
+        cmocka_unit_test(several_that_are_refused_keep_their_order),
         cmocka_unit_test(cancel_of_who_is_refused_lets_the_next_go),
         cmocka_unit_test(context_with_waiting_forwards_is_busy),
         cmocka_unit_test(threads_share_a_limit),

@@ -66,7 +66,7 @@ void kit_msg_cancel_matching(struct msg_endpoint *state, const struct msg_op_fil
     }
 }
 
-/* Ends all operations of a failed peer, which is new then. */
+/* Ends all operations of a failed peer and resets it to KIT_PEER_NEW. */
 void kit_msg_peer_fail(struct msg_peer *peer)
 {
     struct msg_endpoint *state = peer->endpoint->state;

@@ -3,8 +3,8 @@
  * Registered memory, to and from which peers may put and get.
  *
  * A region is found by an id and a key of 128 random bits, which only holders of its handle know;
- * access rights and bounds are checked in one place, kit_region_find(). A peer cannot distinguish a
- * deregistered region from one that never existed.
+ * access rights and bounds of requests are checked in one place, kit_region_find(). A peer cannot
+ * distinguish a deregistered region from one that never existed.
  *
  * A plugin's struct na_plugin_mem contains a struct kit_region. One lock of the caller's guards
  * everything here; nothing blocks. Arguments stay the caller's. The status codes are those of

@@ -91,7 +91,7 @@ static void configure(struct kit_endpoint *endpoint)
         return;
     endpoint->is_rma_configured = true;
     if (kit_endpoint_has_grants(endpoint))
-        kit_rma_ask(endpoint->rma, may_reach);
+        kit_rma_set_may_reach(endpoint->rma, may_reach);
     if (!kit_endpoint_encrypts(endpoint))
         return;
     sealed.inline_size = kit_msg_control_most(endpoint) - KIT_RMA_RECORD_SIZE;

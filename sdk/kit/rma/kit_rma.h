@@ -292,8 +292,8 @@ void kit_rma_inline_only(struct kit_rma *rma, const struct kit_rma_sealed *seale
  * From now on a peer's request is refused (NA_PLUGIN_PERMISSION) unless `may_reach` returns true
  * for the peer and the region that kit_region_find() found. Called before the first transfer.
  */
-void kit_rma_ask(struct kit_rma *rma,
-                 bool (*may_reach)(void *owner, void *peer, struct kit_region *region));
+void kit_rma_set_may_reach(struct kit_rma *rma,
+                           bool (*may_reach)(void *owner, void *peer, struct kit_region *region));
 
 /*
  * Frees the object and all memory handles. Of ops only conceal and peer_release are called. The

@@ -79,8 +79,8 @@ void kit_rma_inline_only(struct kit_rma *rma, const struct kit_rma_sealed *seale
     rma->config.eager_size = 0;
 }
 
-void kit_rma_ask(struct kit_rma *rma,
-                 bool (*may_reach)(void *owner, void *peer, struct kit_region *region))
+void kit_rma_set_may_reach(struct kit_rma *rma,
+                           bool (*may_reach)(void *owner, void *peer, struct kit_region *region))
 {
     rma->may_reach = may_reach;
 }

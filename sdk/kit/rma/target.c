@@ -23,6 +23,7 @@ int32_t kit_rma_target_start(struct kit_rma *rma, void *peer, const struct rma_i
     struct kit_rma_transfer *transfer = NULL;
     uint32_t level;
 
+    /* A refused request gets a transfer, too: it repeats the refusal until that is sent. */
     if (rma->target_count + rma->closing_count < RMA_TARGET_MAX)
         transfer = kit_rma_transfer_get(rma, peer, ret == NA_PLUGIN_SUCCESS ? record->length : 1);
     if (transfer == NULL)
@@ -76,55 +77,55 @@ static int32_t target_check_mover(const struct kit_rma *rma, const struct rma_in
 {
     const struct rma_record *record = &in->record;
     const bool is_put = (record->flags & RMA_IS_PUT) != 0;
-    bool is_right = false;
+    bool is_valid = false;
 
     if (rma->is_inline_only && in->mover != KIT_RMA_INLINE)
         return NA_PLUGIN_OPNOTSUPPORTED;
     switch (in->mover) {
     case KIT_RMA_PIECES:
-        is_right = rma->ops->piece_send != NULL && record->piece_size >= RMA_PIECE_MIN &&
+        is_valid = rma->ops->piece_send != NULL && record->piece_size >= RMA_PIECE_MIN &&
                    record->piece_size <= rma->config.piece_size &&
                    !(is_put && record->tag_count != 0);
         break;
     case KIT_RMA_INLINE:
-        is_right = record->piece_size != 0 && record->piece_size <= rma->config.inline_size &&
+        is_valid = record->piece_size != 0 && record->piece_size <= rma->config.inline_size &&
                    (is_put ? in->payload_size != 0 : in->payload_size == 0);
         if (in->is_eager)
-            is_right = record->length == in->payload_size && record->piece_size == record->length;
+            is_valid = record->length == in->payload_size && record->piece_size == record->length;
         break;
     case KIT_RMA_ATTACH:
-        is_right = in->payload_size == sizeof(struct rma_attach);
+        is_valid = in->payload_size == sizeof(struct rma_attach);
         if (rma->ops->process == NULL)
             return NA_PLUGIN_OPNOTSUPPORTED;
         break;
     default:
-        is_right = rma->ops->move != NULL && in->payload_size <= KIT_RMA_NOTE_MAX &&
+        is_valid = rma->ops->move != NULL && in->payload_size <= KIT_RMA_NOTE_MAX &&
                    record->length <= rma->config.part_size;
     }
-    return is_right ? NA_PLUGIN_SUCCESS : NA_PLUGIN_PROTOCOL_ERROR;
+    return is_valid ? NA_PLUGIN_SUCCESS : NA_PLUGIN_PROTOCOL_ERROR;
 }
 
 static int32_t target_begin(struct kit_rma_transfer *transfer, const struct rma_in *in)
 {
     const struct rma_record *record = &in->record;
-    bool is_right = true;
+    bool is_valid = true;
 
     transfer->base = kit_rma_mem_base(transfer->region) + record->offset;
     transfer->is_device = (record->flags & RMA_IS_DEVICE) != 0 ||
                           transfer->region->mem_type != NA_PLUGIN_MEM_TYPE_HOST;
     if (in->mover == KIT_RMA_PIECES && record->tag_count != 0) {
-        is_right = kit_rma_tags_take(transfer, record, in->tags);
+        is_valid = kit_rma_tags_take(transfer, record, in->tags);
     } else if (in->mover == KIT_RMA_INLINE && transfer->is_put) {
         transfer->granted = kit_rma_inline_first_grant(transfer);
-        is_right = kit_rma_inline_take(transfer, in);
+        is_valid = kit_rma_inline_take(transfer, in);
     } else if (in->mover == KIT_RMA_INLINE) {
         kit_rma_transfer_set_mover(
             transfer, in->mover,
             kit_rma_inline_size_max(transfer->rma, transfer->peer, record->piece_size));
-        is_right = kit_rma_inline_grant(transfer, record->number);
+        is_valid = kit_rma_inline_grant(transfer, record->number);
     } else if (kit_rma_is_remote(in->mover)) {
         memcpy(transfer->note, in->payload, in->payload_size);
         transfer->note_size = in->payload_size;
     }
-    return is_right ? NA_PLUGIN_SUCCESS : NA_PLUGIN_PROTOCOL_ERROR;
+    return is_valid ? NA_PLUGIN_SUCCESS : NA_PLUGIN_PROTOCOL_ERROR;
 }

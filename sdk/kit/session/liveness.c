@@ -2,7 +2,7 @@
 /*
  * Liveness of peers. Peers that an operation waits for are checked every 100 ms: a silent one is
  * sent another HELLO, and the process of a peer on this node is looked up. A peer that is merely
- * slow does not fail, because its host answers (silence.c).
+ * slow does not fail: over TCP its host is asked before (silence.c).
  */
 
 #include "session_state.h"

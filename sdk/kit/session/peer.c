@@ -198,8 +198,8 @@ static bool peer_new_token(struct kit_peer *peer)
 }
 
 /*
- * The token changes at once: frames that still come before the user has acted on the failure must
- * not count for the connection that follows.
+ * The token changes at once: frames that still come before the message layer has acted on the
+ * failure must not count for the connection that follows.
  */
 void kit_peer_failed(struct kit_peer *peer, int32_t status, const char *reason)
 {

@@ -148,7 +148,7 @@ void hg_context_link(hg_context_t *context)
 
 /*
  * Open one epoll descriptor over those of the transports and our own. If a transport has no
- * descriptor, epoll_fd stays -1 and waiting is polling.
+ * descriptor, epoll_fd stays -1 and progress waits in NA_Poll_wait(), in slices.
  */
 static hg_return_t hg_context_open_wait(hg_context_t *context)
 {

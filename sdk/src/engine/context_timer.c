@@ -9,7 +9,7 @@
 
 static bool hg_timers_open_fd(hg_context_t *context);
 
-void hg_context_program(hg_context_t *context)
+void hg_context_timerfd_set(hg_context_t *context)
 {
     struct hg_timers *timers = &context->timers;
     struct itimerspec spec = {{0, 0}, {0, 0}};
@@ -28,7 +28,7 @@ void hg_context_program(hg_context_t *context)
     (void) pthread_mutex_unlock(&timers->lock);
 }
 
-void hg_context_unprogram(hg_context_t *context)
+void hg_context_timerfd_clear(hg_context_t *context)
 {
     struct hg_timers *timers = &context->timers;
     uint64_t count;

@@ -44,7 +44,7 @@ static inline bool hg_context_is_due(hg_context_t *context)
 }
 
 /* Make the context's descriptor readable when the next timer is due, or no longer readable. */
-void hg_context_program(hg_context_t *context);
-void hg_context_unprogram(hg_context_t *context);
+void hg_context_timerfd_set(hg_context_t *context);
+void hg_context_timerfd_clear(hg_context_t *context);
 
 #endif /* HG_ENGINE_CONTEXT_TIMER_H */

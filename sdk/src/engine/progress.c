@@ -67,8 +67,8 @@ hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
 }
 
 /*
- * While completions are queued the network is not polled, unless no thread triggers: a thread that
- * only makes progress keeps polling while another thread is in a long callback.
+ * The first call that finds completions queued does not poll the network. Further calls poll again
+ * until a thread triggers, because another thread may be in a long callback.
  */
 static UTIL_ALWAYS_INLINE hg_return_t hg_context_poll_unless_queued(hg_context_t *context)
 {
@@ -111,14 +111,14 @@ static unsigned int UTIL_COLD hg_context_run_within(hg_context_t *context, unsig
 
 int HG_Event_get_wait_fd(const hg_context_t *context)
 {
-    if (hg_context_is_refused(context, __func__))
+    if (hg_context_is_inherited(context, __func__))
         return -1;
     return context != NULL ? context->epoll_fd : -1;
 }
 
 bool HG_Event_ready(hg_context_t *context)
 {
-    if (hg_context_is_refused(context, __func__))
+    if (hg_context_is_inherited(context, __func__))
         return true;
     if (context == NULL || context->epoll_fd < 0)
         return true;
@@ -128,7 +128,7 @@ bool HG_Event_ready(hg_context_t *context)
     if (!(atomic_load(&context->waiters) & HG_WAITER_ARMED))
         atomic_fetch_or(&context->waiters, HG_WAITER_ARMED);
     if (mpsc_queue_is_empty(&context->queue) && hg_context_can_sleep(context)) {
-        hg_context_program(context);
+        hg_context_timerfd_set(context);
         return false;
     }
     atomic_fetch_and(&context->waiters, ~HG_WAITER_ARMED);
@@ -257,7 +257,7 @@ static void hg_context_drain_event(hg_context_t *context)
     uint64_t count;
     ssize_t size;
 
-    hg_context_unprogram(context);
+    hg_context_timerfd_clear(context);
     if (util_likely(!atomic_load_explicit(&context->is_signaled, memory_order_relaxed)))
         return;
     do {
@@ -265,8 +265,8 @@ static void hg_context_drain_event(hg_context_t *context)
     } while (size < 0 && errno == EINTR);
     /*
      * If there is nothing to read, the thread that set the flag is about to write to the eventfd,
-     * and clearing the flag would leave that write unread. A push between the two lines finds the
-     * flag set, but its node is seen afterwards.
+     * and clearing the flag would leave that write unread. A push between the read
+     * above and the store below finds the flag set, but its node is seen afterwards.
      */
     if (size > 0)
         atomic_store(&context->is_signaled, false);
@@ -399,7 +399,7 @@ static void hg_context_sleep(hg_context_t *context, uint64_t start, uint64_t end
 
     atomic_fetch_add(&context->waiters, HG_WAITER_PROGRESS);
     if (mpsc_queue_is_empty(&context->queue) && hg_context_can_sleep(context)) {
-        hg_context_program(context);
+        hg_context_timerfd_set(context);
         (void) epoll_wait(context->epoll_fd, events, HG_PATH_MAX + 2,
                           (int) hg_context_wait_ms(context, start, ms < INT_MAX ? ms : INT_MAX));
         has_slept = true;

@@ -14,7 +14,7 @@ struct hg_completion {
     void (*run)(struct hg_completion *completion);
 };
 
-/* Wake the kinds of threads that `waiters`, a value of hg_context.waiters, counts. */
+/* Wake a thread of each kind that is set in `waiters`, as read from hg_context.waiters. */
 void hg_context_signal(hg_context_t *context, uint32_t waiters);
 
 /*

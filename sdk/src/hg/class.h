@@ -59,6 +59,7 @@ struct hg_rpc_class {
     struct hg_budget in_budget;  /* extra inputs, from the fetch until they are released */
     struct hg_budget out_budget; /* extra outputs, while they are fetched */
     struct hg_flows flows;
+    _Atomic uint64_t deferrals; /* forwards that were deferred so far, see waiting.h */
     hg_return_t (*handle_create)(hg_handle_t, void *);
     void *handle_create_arg;
     void *data;

@@ -22,13 +22,13 @@ static struct hg_handle *hg_flow_next(struct hg_flow *flow);
 static void hg_flow_dispatch_all(hg_class_t *hg_class, hg_context_t *context, bool only_stalled);
 static struct hg_flow *hg_flows_next(struct hg_flows *flows, struct hg_flow *flow);
 static bool hg_flow_wait_again(struct hg_flow *flow, struct hg_handle *handle);
-static void hg_flow_add(struct hg_flow *flow, struct hg_handle *handle, bool is_first);
+static void hg_flow_add(struct hg_flow *flow, struct hg_handle *handle);
 static void hg_flow_remove(struct hg_flow *flow, struct hg_handle *handle);
 static void hg_flows_update(struct hg_flows *flows);
 
 hg_return_t HG_Class_set_max_in_flight(hg_class_t *hg_class, unsigned int max)
 {
-    if (hg_class_is_refused(hg_class, __func__))
+    if (hg_class_is_inherited(hg_class, __func__))
         return HG_PERMISSION;
     if (hg_class == NULL || max == HG_MAX_IN_FLIGHT_DEFAULT) {
         HG_LOG_ERROR("cannot limit RPCs in flight to %u: pass a class, and a number or 0", max);
@@ -52,7 +52,7 @@ hg_return_t HG_Addr_set_max_in_flight(hg_class_t *hg_class, hg_addr_t addr, unsi
     struct hg_flow *flow;
     hg_return_t ret;
 
-    if (hg_class_is_refused(hg_class, __func__))
+    if (hg_class_is_inherited(hg_class, __func__))
         return HG_PERMISSION;
     if (hg_class == NULL || addr == HG_ADDR_NULL || addr->hg_class != hg_class ||
         addr->is_embedded) {
@@ -97,7 +97,7 @@ bool UTIL_COLD hg_flow_enter(struct hg_handle *handle, size_t payload, uint8_t f
     } else {
         hg_waiting_defer(handle, payload, flags);
         hg_count(&context->counters.queued);
-        hg_flow_add(flow, handle, false);
+        hg_flow_add(flow, handle);
     }
     (void) pthread_mutex_unlock(&flow->lock);
     if (!is_waiting)
@@ -310,7 +310,7 @@ static struct hg_flow *hg_flows_next(struct hg_flows *flows, struct hg_flow *flo
 }
 
 /*
- * The transport had no resources for a forward that was started: queue it first, for the next poll.
+ * The transport had no resources for a forward that was started: queue it again, for the next poll.
  * Returns false if the forward was cancelled or failed meanwhile. The flow's lock is held.
  */
 static bool hg_flow_wait_again(struct hg_flow *flow, struct hg_handle *handle)
@@ -323,19 +323,19 @@ static bool hg_flow_wait_again(struct hg_flow *flow, struct hg_handle *handle)
         return false;
     }
     atomic_store(&handle->ret, HG_SUCCESS);
-    hg_flow_add(flow, handle, true);
+    hg_flow_add(flow, handle);
     flow->is_stalled = true;
     hg_context_refused_set(handle->info.context, &hg_rpc_context(handle->info.context)->is_stalled);
     return true;
 }
 
 /* The flow's lock is held. */
-static void hg_flow_add(struct hg_flow *flow, struct hg_handle *handle, bool is_first)
+static void hg_flow_add(struct hg_flow *flow, struct hg_handle *handle)
 {
     handle->turn = HG_TURN_WAITING;
     atomic_fetch_add_explicit(&hg_rpc_class(flow->addr->hg_class)->flows.waiting, 1,
                               memory_order_relaxed);
-    hg_waiting_add(&flow->waiting, handle, is_first);
+    hg_waiting_add(&flow->waiting, handle);
 }
 
 /* is_stalled is about the first forward, so it is reset with that. The flow's lock is held. */

@@ -51,8 +51,8 @@ static void hg_forward_received(const struct na_cb_info *info);
 static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t *ret_p);
 static hg_return_t hg_forward_post_again(struct hg_handle *handle);
 static void hg_forward_no_output(struct hg_handle *handle, hg_return_t ret);
-static bool hg_forward_refuse(struct hg_handle *handle,
-                              const struct hg_core_header_response *header, hg_return_t *ret_p);
+static bool hg_forward_discard(struct hg_handle *handle,
+                               const struct hg_core_header_response *header, hg_return_t *ret_p);
 static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret);
 static void hg_forward_run(struct hg_completion *completion);
 
@@ -70,7 +70,7 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
     uint8_t flags;
     hg_return_t ret;
 
-    if (hg_handle_is_refused(handle, __func__))
+    if (hg_handle_is_inherited(handle, __func__))
         return HG_PERMISSION;
     ret = hg_forward_check(handle);
     if (ret != HG_SUCCESS)
@@ -497,7 +497,7 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
 
     *ret_p = hg_header_read_response(handle, size, &header);
     if (util_unlikely(*ret_p != HG_SUCCESS))
-        return hg_forward_refuse(handle, &header, ret_p);
+        return hg_forward_discard(handle, &header, ret_p);
     if (util_unlikely(hg_header_cookie(header.cookie, header.cookie_high) != handle->cookie)) {
         hg_count(&handle->info.context->counters.late_response);
         HG_LOG_DEBUG("dropped a late response of RPC %#" PRIx64, handle->info.id);
@@ -549,9 +549,9 @@ static void UTIL_COLD hg_forward_no_output(struct hg_handle *handle, hg_return_t
  * A response was refused. One that is sealed for another request, or late, does not end the receive
  * part: then this returns false.
  */
-static bool UTIL_COLD hg_forward_refuse(struct hg_handle *handle,
-                                        const struct hg_core_header_response *header,
-                                        hg_return_t *ret_p)
+static bool UTIL_COLD hg_forward_discard(struct hg_handle *handle,
+                                         const struct hg_core_header_response *header,
+                                         hg_return_t *ret_p)
 {
     const bool is_read = *ret_p == HG_AGAIN || *ret_p == HG_PERMISSION || *ret_p == HG_HOSTUNREACH;
     const bool is_late =

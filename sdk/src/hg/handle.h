@@ -125,6 +125,7 @@ struct hg_handle {
     bool is_refused;          /* the transport had no resources for a deferred forward */
     uint8_t turn;             /* enum hg_turn; guarded by the flow's lock */
     uint8_t deferred_flags;   /* of a deferred forward: its arguments, see waiting.h */
+    uint64_t deferred_order;  /* position among the deferred forwards of the class */
     size_t deferred_payload;  /* at the target: bytes of a HELLO_ACK */
     uint32_t deferred_deadline_ms;
     struct hg_handle *next_waiting;  /* in hg_waiting, or at the target in hg_refusals */
@@ -257,9 +258,9 @@ static inline void hg_handle_set_error(struct hg_handle *handle, hg_return_t ret
     atomic_compare_exchange_strong(&handle->ret, &success, (uint32_t) ret);
 }
 
-static inline bool hg_handle_is_refused(const struct hg_handle *handle, const char *function)
+static inline bool hg_handle_is_inherited(const struct hg_handle *handle, const char *function)
 {
-    return handle != NULL && hg_class_is_refused(handle->info.hg_class, function);
+    return handle != NULL && hg_class_is_inherited(handle->info.hg_class, function);
 }
 
 static inline struct hg_pool *hg_handle_pool(const struct hg_handle *handle)

@@ -52,7 +52,7 @@ struct hg_remote {
     uint8_t path;
     _Atomic uint32_t ref;   /* held by equal addresses, HELLOs, and threads that use it */
     struct hg_remote *next; /* guarded by hg_remotes.lock */
-    pthread_mutex_t lock;
+    pthread_mutex_t lock;   /* guards `conns`, and the members that hg_remote_conn names */
     struct hg_remote_conn *conns;
 };
 
@@ -64,7 +64,7 @@ static struct hg_remote_conn *conn_find(struct hg_remote *remote, const struct h
 static void conn_free(struct hg_remote_conn *conn);
 static bool conn_has_session(const struct hg_remote_conn *conn);
 static void conn_expire_offer(struct hg_remote_conn *conn);
-static void conn_add(struct hg_remote_conn *conn, struct hg_handle *handle, bool is_first);
+static void conn_add(struct hg_remote_conn *conn, struct hg_handle *handle);
 static void conn_remove(struct hg_remote_conn *conn, struct hg_handle *handle);
 static void conn_open(struct hg_remote_conn *conn);
 static hg_return_t conn_send_hello(struct hg_remote_conn *conn);
@@ -96,7 +96,7 @@ bool UTIL_COLD hg_remote_enter(struct hg_handle *handle, size_t payload, uint8_t
         if (is_waiting) {
             if (!handle->is_deferred) /* a forward that waited for its flow is deferred already */
                 hg_waiting_defer(handle, payload, flags);
-            conn_add(conn, handle, false);
+            conn_add(conn, handle);
             atomic_fetch_add(&remote->ref, 1);
         } else if (conn != NULL && handle->session != conn->session) {
             hg_session_unref(handle->session);
@@ -132,7 +132,7 @@ bool UTIL_COLD hg_remote_leave(struct hg_handle *handle)
         conn = conn_find(remote, handle);
         if (conn != NULL) {
             atomic_store(&handle->ret, HG_SUCCESS);
-            conn_add(conn, handle, true);
+            conn_add(conn, handle);
             conn->is_stalled = true;
         }
         (void) pthread_mutex_unlock(&remote->lock);
@@ -363,12 +363,12 @@ static void conn_expire_offer(struct hg_remote_conn *conn)
 }
 
 /* The remote's lock is held here and in conn_remove(). */
-static void conn_add(struct hg_remote_conn *conn, struct hg_handle *handle, bool is_first)
+static void conn_add(struct hg_remote_conn *conn, struct hg_handle *handle)
 {
     if (conn->waiting.first == NULL && !conn->is_opening)
         conn->has_switched_key = false; /* all forwards of the last attempt were cancelled */
     atomic_store(&handle->remote, conn);
-    hg_waiting_add(&conn->waiting, handle, is_first);
+    hg_waiting_add(&conn->waiting, handle);
 }
 
 static void conn_remove(struct hg_remote_conn *conn, struct hg_handle *handle)

@@ -30,13 +30,15 @@ struct hg_session {
     _Atomic uint64_t sent_expected; /* number of the last expected message */
     uint64_t made_ns;               /* time of the exchange */
 
-    /* At the target only; guarded by hg_sessions.lock of its context, see sessions.c. */
-    struct hg_window window;
+    /* At the target only; constant. */
     na_class_t *na_class;
     na_addr_t *na_addr; /* of the origin */
     uint8_t instance[16];
     uint8_t origin; /* id of the origin's context */
     uint8_t path;
+
+    /* At the target only; guarded by hg_sessions.lock of its context, see sessions.c. */
+    struct hg_window window;
     bool is_open;     /* the origin has proved the key; false: the session is an offer */
     bool is_listed;   /* false: dropped from the hash table and the lists */
     uint64_t lost_ns; /* when the origin was lost; 0: never, or a request came since */

@@ -33,7 +33,7 @@ struct hg_session_list {
 };
 
 struct hg_sessions {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* guards the members below, and those that struct hg_session names */
     struct hg_session **buckets; /* by id, linked by next_in_bucket; NULL: never used */
     uint32_t bucket_count;       /* a power of 2 */
     struct hg_session_list offers;

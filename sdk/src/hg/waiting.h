@@ -13,14 +13,15 @@ struct hg_waiting {
 
 void hg_waiting_init(struct hg_waiting *waiting);
 
-/* Save what a forward needs to be started later; its deadline counts from here on. */
+/* Save what a forward needs to be started later; its order and deadline count from here on. */
 void hg_waiting_defer(struct hg_handle *handle, size_t payload, uint8_t flags);
 
 /*
- * Queue a forward. From here on a deadline or a cancel may end it, and must find the queue: the
+ * Queue a forward, in the order in which forwards were deferred; a forward that is queued again
+ * gets its old place. From here on a deadline or a cancel may end it, and must find the queue: the
  * caller has set the handle's `flow` or `remote` before. Waiting is the only part of the operation.
  */
-void hg_waiting_add(struct hg_waiting *waiting, struct hg_handle *handle, bool is_first);
+void hg_waiting_add(struct hg_waiting *waiting, struct hg_handle *handle);
 
 void hg_waiting_remove(struct hg_waiting *waiting, struct hg_handle *handle);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Put and get. The core checks ranges and access flags, so that plugins need not. */
+/*
+ * Put and get. The core checks ranges and rights of both handles at the side that asks. That
+ * protects no memory: the owner's side checks each request again, see kit/rma/target.c.
+ */
 
 #include "na/completion.h"
 #include "na/log.h"
