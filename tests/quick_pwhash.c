@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libsodium stretches a key for a tenth of a second, in 64 MiB, so that guesses are dear. Tests of
- * what a key opens have many keys: their programs replace the function, in the plugins that they
- * load, too.
+ * libsodium's crypto_pwhash() takes a tenth of a second and 64 MiB to stretch a key, so that
+ * guesses are expensive. Tests of access by key use many keys, so their programs replace the
+ * function by a fast one, also for the plugins that they load.
  */
 
 #include <sodium.h>

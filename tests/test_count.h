@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 /*
- * How many entries a directory has: descriptors in /proc/self/fd (the one that counts included),
- * threads in /proc/self/task. 0: it cannot be read.
+ * Returns how many entries a directory has: descriptors in /proc/self/fd, including the one that
+ * reads the directory, or threads in /proc/self/task. 0: the directory cannot be read.
  */
 static inline int test_count(const char *path)
 {
@@ -19,7 +19,7 @@ static inline int test_count(const char *path)
     while (readdir(directory) != NULL)
         count++;
     (void) closedir(directory);
-    return count - 2; /* itself and its parent */
+    return count - 2; /* without "." and ".." */
 }
 
 #endif /* TEST_COUNT_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A socket of loopback that listens where nobody else is. */
+/* A socket that listens at a free port of the loopback interface. */
 
 #ifndef TEST_LISTEN_H
 #define TEST_LISTEN_H
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* Returns its descriptor, which does not block, and writes host:port. */
+/* Returns the descriptor of the socket, which does not block, and writes host:port into name. */
 static inline int test_listen(char *name, size_t size, int backlog)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

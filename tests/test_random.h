@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* The next number of SplitMix64, whose state is any number: a run is repeated by its seed. */
+/* Returns the next number of SplitMix64. Its state may begin with any number, the seed; the same
+ * seed gives the same numbers, so a test run can be repeated. */
 static inline uint64_t test_random(uint64_t *state)
 {
     uint64_t word = *state += UINT64_C(0x9e3779b97f4a7c15);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sanitizers own malloc and take memory and time that say nothing about ours. */
+/* TEST_SANITIZED is 1 under a sanitizer, which replaces malloc and uses additional memory and
+ * time, so tests do less there, and do not check memory or time. */
 
 #ifndef TESTS_TEST_SANITIZED_H
 #define TESTS_TEST_SANITIZED_H
