@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What hg_perf does not measure, over the init string that --transport names:
+ * Measurements that hg_perf does not have. --transport is an init string:
  *     --mode raw, --mode xdr   round trips of an RPC with --size bytes of 64-bit integers each way,
- *                              in either encoding; --pause between them
+ *                              encoded raw or as XDR; --pause is the time between them
  *     --mode pipeline          bulk pulls of 16 MiB in blocks of --size bytes, --in-flight of them
  *                              at a time
  */
@@ -83,7 +83,7 @@ struct endpoint {
     hg_class_t *hg_class;
     hg_context_t *context;
     hg_id_t echo_id, pull_id;
-    std::vector<char> memory; /* of the target: one block for each concurrent transfer */
+    std::vector<char> memory; /* of the target: room for one block of each concurrent transfer */
     hg_bulk_t local = HG_BULK_NULL;
 };
 
@@ -166,7 +166,7 @@ static hg_return_t pull_blocks(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-/* A target that is killed leaves files of na+sm behind. */
+/* The target ends by itself at SIGTERM, because a killed process leaves files of na+sm behind. */
 static volatile std::sig_atomic_t stopped;
 
 static void stop(int)
@@ -205,7 +205,7 @@ static hg_return_t answered(const hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* One request at a time; the blocks are in flight. */
+/* One request is in flight at a time; --in-flight counts the blocks that the target pulls at once. */
 static void drive(const compare_options &options, const std::string &target, compare_window &window)
 {
     endpoint own(options, false, nullptr, nullptr);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cap'n Proto's RPC with EzRpcServer and EzRpcClient, with which its documentation begins. */
+/* RPCs of Cap'n Proto with EzRpcServer and EzRpcClient, the interface that its documentation shows
+ * first. */
 
 #include "compare.hpp"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the programs of this folder share: the command line, the processes, the time that is counted
- * in, and the line of JSON. A program's target, serve(), answers requests of --size bytes with
- * --reply bytes, and its origin, drive(), sends them, as the library's documentation suggests.
+ * The common part of the programs in this folder: the command line, the processes, the period in
+ * which requests are counted, and the line of JSON that is printed. The target of a program,
+ * serve(), answers requests of --size bytes with --reply bytes; the origin, drive(), sends the
+ * requests. Both use the measured library as its documentation suggests.
  */
 
 #ifndef AMALGAM_COMPARE_HPP
@@ -29,19 +30,19 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Seconds after which a process ends in any case; no measurement lasts so long. */
+/* A process is ended after this many seconds; every measurement is shorter. */
 constexpr unsigned COMPARE_TIME_LIMIT = 60;
 
 struct compare_options {
-    std::string transport = "tcp"; /* tcp or ipc */
-    std::string mode;              /* of a program with several measurements */
+    std::string transport = "tcp"; /* tcp or ipc; for compare_amalgam an init string */
+    std::string mode;              /* for compare_amalgam, which has several modes */
     uint64_t size = 8, reply = 8;
     unsigned in_flight = 1; /* for each client */
     unsigned clients = 1, processes = 1;
     double seconds = 0.3;
     bool busy = false;
     unsigned pause_us =
-        0; /* between an answer and the next request, so that all sides fall asleep */
+        0; /* between an answer and the next request, so that both sides go to sleep */
 };
 
 inline void compare_check(bool good, const char *what)
@@ -67,7 +68,7 @@ struct compare_result {
     double seconds, p50_us, p99_us;
 };
 
-/* The period in which requests are counted, after a warm-up of a fifth. */
+/* The period in which requests are counted. A warm-up of a fifth of its length comes first. */
 class compare_window
 {
   public:
@@ -78,7 +79,7 @@ class compare_window
         samples_.reserve(1 << 21);
     }
 
-    /* Waits until all origins have connected, and opens the window. */
+    /* Waits until all origin processes have connected, and opens the window. */
     void open()
     {
         result_.ready = true;
@@ -88,7 +89,8 @@ class compare_window
         until_ = from_ + uint64_t(options_.seconds * 1e9);
     }
 
-    /* Counts a request that was sent at start; false: send no further request. */
+    /* Counts a request that was sent at `start` and answered at `now`. False: the window is
+     * closed, and the caller sends no further request. */
     bool complete(uint64_t start, uint64_t now)
     {
         if (from_ == 0)
@@ -123,8 +125,9 @@ class compare_window
     }
 
   private:
-    /* What is in flight completes in bursts: a slow one has more time rather than no result, or
-     * that of one burst. The first ones make the memory that the next ones use again. */
+    /* Requests in flight complete in bursts. The window stays open until COUNTED_BURSTS are
+     * counted, so that a slow contender has a result of more than one burst. The first WARM_BURSTS
+     * are not counted, because they allocate the memory that later bursts use again. */
     static constexpr uint64_t WARM_BURSTS = 2, COUNTED_BURSTS = 4;
 
     uint64_t bursts(uint64_t count) const
@@ -151,9 +154,10 @@ class compare_window
 struct compare_program {
     const char *name;
     std::string version;
-    /* Announces the target's address, and answers until SIGTERM. */
+    /* The target: passes its address to the function, and answers requests until SIGTERM. */
     void (*serve)(const compare_options &, const std::function<void(const std::string &)> &);
-    /* Connects the clients, opens the window, and keeps requests in flight until it closes. */
+    /* The origin: connects the clients, opens the window, and keeps requests in flight until the
+     * window closes. */
     void (*drive)(const compare_options &, const std::string &address, compare_window &);
 };
 
@@ -200,7 +204,8 @@ inline void compare_print(const compare_program &program, double rate, double p5
                 program.name, program.version.c_str(), rate, p50, p99);
 }
 
-/* An orphaned child would slow the whole machine. */
+/* Forks a process that runs body. It is killed when its parent ends, because a busy process that is
+ * left behind would disturb later measurements. */
 inline pid_t compare_fork(const std::function<void()> &body)
 {
     pid_t parent = getpid(), child = fork();
@@ -215,7 +220,7 @@ inline pid_t compare_fork(const std::function<void()> &body)
     std::_Exit(0);
 }
 
-/* The target's process, and its address. */
+/* Starts the target, and returns its process and its address. */
 inline pid_t compare_start_target(const compare_options &options, const compare_program &program,
                                   std::string &address)
 {
@@ -235,7 +240,8 @@ inline pid_t compare_start_target(const compare_options &options, const compare_
     return target;
 }
 
-/* A target and some origins, each a process that is forked before the library is used. */
+/* Runs a target and options.processes origins. Each is a process of its own, which is forked
+ * before the library is used. */
 inline int compare_main(int argc, char **argv, const compare_program &program)
 {
     compare_options options = compare_parse(argc, argv);

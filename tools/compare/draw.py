@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Draws the pictures of the data file, and writes the page with the tables that it gives:
-draw.py DATA PAGE PICTURES NEW_PAGE. Nothing else comes in: the same data give the same files."""
+"""Draws the pictures from the data file, and replaces the tables in the page by those of the data:
+draw.py DATA PAGE PICTURES NEW_PAGE. There is no other input, so the same data give the same files."""
 
 import json
 import os
@@ -20,7 +20,7 @@ NULL_COLUMNS = [("null", "waiting", "disc", "waiting"), ("null", "busy", "ring",
 
 
 class Data:
-    """The measurements: medians, and how far they lie apart."""
+    """The measurements of the data file: the median of each point, with the least and the most."""
 
     def __init__(self, path):
         with open(path, encoding="utf-8") as file:
@@ -68,7 +68,7 @@ def color(contender):
 
 
 def series_of(data, contender, xs, point):
-    """A line through what is there, or nothing."""
+    """Returns a list with one line through the points that were measured, or an empty list if there are none."""
     points = [data.point(x, *point(x)) for x in xs if point(x) in data.series]
     width, dashes = {plan.OURS: (2.6, ""), plan.RPC: (1.5, ""), plan.BELOW: (1.5, "5 3")}[contender.kind]
     return [svg.Series(contender.label, color(contender), points, width, dashes)] if points else []
@@ -89,7 +89,7 @@ def clients_series(data, contender, _):
 
 
 def draw_ways(data, title, mode, series, y_label, x_step, x_label):
-    """A panel for each way."""
+    """Draws one panel for TCP and one for transports within the node."""
     panels = []
     for i, (way, name) in enumerate(WAYS.items()):
         lines = [line for contender in plan.CONTENDERS if contender.way == way for line in series(data, contender, mode)]
@@ -165,7 +165,8 @@ def machine(data):
 
 
 def beside(data):
-    """How many times as fast the fastest of ours is, beside the fastest of the others; below 1 the other one is."""
+    """Returns the table of ratios: the fastest transport of Amalgam against the fastest other library. Below 1 the other
+    library is faster."""
     rows = []
     for words, experiment, mode, x, in_flight, is_time in comparisons():
         row = [words]
@@ -192,7 +193,7 @@ def comparisons():
 
 
 def best(data, way, kind, experiment, mode, x, in_flight, is_time):
-    """The best number of a kind of contender, and whose it is."""
+    """Returns the best number among the contenders of a kind, with the contender's label."""
     found = [(data.median(experiment, contender.key, mode, x, in_flight), contender.label) for contender in plan.CONTENDERS
              if contender.way == way and contender.kind == kind and (experiment, contender.key, mode, x, in_flight) in data.series]
     return (min if is_time else max)(found) if found else None
@@ -212,7 +213,7 @@ def table(head, rows):
 
 
 def number(value):
-    """Three digits, or a dash for what was not measured."""
+    """Returns the number with three digits, or a dash if the point was not measured."""
     if value is None:
         return "–"
     return f"{float(f'{value:.3g}'):,.0f}" if value >= 100 else f"{value:.3g}"

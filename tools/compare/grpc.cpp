@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gRPC: the asynchronous interface with a completion queue and one thread on both sides, as in the
- * tutorial of it. */
+/* RPCs of gRPC: its asynchronous interface, with a completion queue and one thread on both sides,
+ * as in its tutorial. */
 
 #include "compare.hpp"
 
@@ -12,7 +12,8 @@
 using compare::Echo;
 using compare::Payload;
 
-/* Waits for the next tag; a busy thread polls instead of sleeping. */
+/* Returns the next tag of the queue, or NULL if its operation failed. A busy thread polls instead
+ * of sleeping. */
 static void *next_tag(grpc::CompletionQueue &queue, bool busy)
 {
     gpr_timespec past = gpr_time_0(GPR_CLOCK_MONOTONIC);
@@ -28,7 +29,7 @@ static void *next_tag(grpc::CompletionQueue &queue, bool busy)
     return good ? tag : nullptr;
 }
 
-/* A call that the target is waiting for or answering. */
+/* A call at the target, which waits for it or answers it. */
 struct served {
     grpc::ServerContext context;
     Payload in, out;
@@ -79,7 +80,7 @@ static void serve(const compare_options &options,
     }
 }
 
-/* A call of an origin. */
+/* A call at the origin. */
 struct sent {
     size_t client;
     uint64_t start;

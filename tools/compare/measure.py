@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measures everything of plan.py in turns and writes the data file, or renews one experiment in it:
+"""Measures all points of plan.py and writes the data file. All contenders take turns in each round. With EXPERIMENT,
+only the numbers of that experiment are measured and replaced in the file:
 measure.py BINARIES FILE [ROUNDS [SECONDS [EXPERIMENT]]]"""
 
 import json
@@ -13,8 +14,8 @@ import time
 import plan
 
 MPIEXEC = ["mpiexec.openmpi", "-quiet", "--bind-to", "none", "--mca", "odls_base_sigkill_timeout", "0"]
-# New pages can cost a virtual machine more than all that is measured, and some contenders allocate each message:
-# for all of them the C library keeps the memory that was freed.
+# In a virtual machine a new page can cost more than the measured operation, and some contenders allocate each message.
+# Therefore the C library keeps freed memory, for all contenders.
 TUNABLES = "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1073741824:glibc.malloc.top_pad=16777216:glibc.malloc.arena_max=1"
 UNITS = {"null": "us", "paced": "us", "rpc": "us", "bulk": "MB/s", "clients": "/s", "raw": "us", "xdr": "us", "pipeline": "MB/s"}
 
@@ -49,7 +50,7 @@ def values_of_others(path, only):
 
 
 def measure(binaries, seconds, versions, experiment, key, mode, x, in_flight):
-    """One number of one contender, in the unit of the experiment."""
+    """Measures one point, and returns the number in the unit of the experiment."""
     contender = next(contender for contender in plan.CONTENDERS if contender.key == key)
     if experiment in ("raw", "xdr", "pipeline") or (experiment == "paced" and contender.kind == plan.OURS):
         program, command = "compare_amalgam", ["--transport", key, "--mode", experiment]
@@ -81,7 +82,8 @@ def hg_perf_options(experiment, key, mode, x, in_flight):
 
 
 def options(experiment, contender, mode, x, in_flight):
-    """Bulk data are requests with short answers; everything else is answered with as much."""
+    """Returns the options of a program in this folder. Bulk data are requests with answers of 8 bytes; in all other
+    experiments the answer has the size of the request."""
     size = 8 if experiment == "clients" else x
     options = ["--size", str(size), "--reply", str(8 if experiment == "bulk" else size)]
     options += ["--in-flight", str(in_flight), "--busy", str(int(mode == "busy"))]
@@ -92,7 +94,7 @@ def options(experiment, contender, mode, x, in_flight):
 
 
 def mpi(contender, command):
-    """The command line that starts two ranks, if they are wanted."""
+    """Returns the command line. For MPI and mpi+static it starts two ranks; other commands are returned unchanged."""
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     if contender.program == "mpi":
         tcp = ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo"]
@@ -111,8 +113,8 @@ def environment(contender):
 
 
 def run(command, environment):
-    """The JSON object that a command prints, with real-time priority where that is allowed; further attempts are
-    made when one fails, because others use this machine, too."""
+    """Runs a command, as root with real-time priority, and returns the JSON object that it prints. A command that prints
+    none is run up to three times, because other users of the machine can make it fail."""
     if os.geteuid() == 0:
         command = ["chrt", "-r", "10"] + command
     for last in False, False, True:
@@ -126,7 +128,7 @@ def run(command, environment):
 
 
 def versions_of(binaries, versions):
-    """Versions by name, of libraries and of what is below."""
+    """Returns the versions of the libraries, the compiler, the kernel and the system by name."""
     def output(command, index=-1):
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()[index]
 
@@ -157,7 +159,7 @@ def processor_name():
 
 
 def write(path, versions, rounds, seconds, values):
-    """A line for each point, so that what changes is seen."""
+    """Writes the data file, with a line for each point, so that a diff shows which points changed."""
     machine = {"processor": processor_name(), "processors": os.cpu_count(), "virtual": is_virtual()}
     with open(path, "w", encoding="utf-8") as file:
         file.write('{"machine": %s,\n' % json.dumps(machine))

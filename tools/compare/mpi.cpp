@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of MPI: rank 1 sends requests, rank 0 answers. mpiexec starts both; MPI always polls. */
+/* Messages of MPI: rank 1 sends requests, rank 0 answers. mpiexec starts both ranks. MPI always
+ * polls, so --busy makes no difference. */
 
 #include "compare.hpp"
 
@@ -20,7 +21,7 @@ static std::string version()
     return std::string(text, std::min(std::strcspn(text, ",\n"), size_t(length)));
 }
 
-/* The receive for the next request is posted before a request is answered. */
+/* --in-flight receives are posted in advance; each is posted again when its request is answered. */
 static void serve(const compare_options &options)
 {
     std::vector<std::vector<char>> buffers(options.in_flight, std::vector<char>(options.size));
@@ -47,7 +48,7 @@ static void serve(const compare_options &options)
     }
 }
 
-/* Answers come in order, so that the slots take turns. */
+/* Answers arrive in the order of the requests, so drive() waits for the slots in turn. */
 static void drive(const compare_options &options, compare_window &window)
 {
     std::vector<std::vector<char>> buffers(options.in_flight, std::vector<char>(options.size));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nng: REQ and REP with a context for each request in flight, driven by callbacks, as its
- * demonstration of asynchronous servers does. */
+/* Messages of nng: REQ and REP sockets with a context for each request in flight. Callbacks drive
+ * the contexts, as in nng's demonstration of an asynchronous server. */
 
 #include "compare.hpp"
 
@@ -11,7 +11,7 @@
 #include <nng/protocol/reqrep0/rep.h>
 #include <nng/protocol/reqrep0/req.h>
 
-/* Number of requests that the target answers at a time. */
+/* The number of requests that the target answers at a time. */
 #define PARALLEL 128
 
 static void check(int ret, const char *what)
@@ -29,7 +29,7 @@ struct work {
     uint64_t reply;
 };
 
-/* Shared by the callbacks of an origin, which run in threads of the library. */
+/* State of the origin, which its callbacks share. They run in threads of nng. */
 static std::mutex lock;
 static std::condition_variable ended;
 static compare_window *counted;

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is measured, of whom: read by measure.py, which runs it, and by draw.py, which shows it."""
+"""The points that are measured, and the contenders. measure.py measures the points, draw.py draws them."""
 
 SIZES = [1 << 10, 16 << 10, 128 << 10, 1 << 20]
 BULK_SIZES = [64 << 10, 1 << 20, 16 << 20]
 BULK_IN_FLIGHT = 4
 CLIENTS = [1, 10, 100, 1000]
 CLIENT_PROCESSES = 4
-CLIENT_TIMES = 4  # as long as everything else: five processes share two processors
+CLIENT_TIMES = 4  # times the seconds of other experiments, because five processes share two processors
 PAUSE_US = 1000
 ENCODED_SIZES = [8, 64, 512, 4096]
 BLOCKS = [64 << 10, 256 << 10, 1 << 20, 4 << 20]
@@ -16,7 +16,7 @@ OURS, RPC, BELOW = "Amalgam", "an RPC or messaging library", "what is below such
 
 
 class Contender:
-    """Somebody over one way between the two processes: "tcp" of the loopback, or "node", within the machine."""
+    """A library over one way between two processes: "tcp" is TCP of the loopback, "node" is within the machine."""
 
     def __init__(self, key, label, way, kind, program, busy, waits=True, most_clients=1000):
         self.key, self.label, self.way, self.kind, self.program = key, label, way, kind, program
@@ -25,7 +25,7 @@ class Contender:
 
 
 CONTENDERS = [
-    # An origin's endpoint over ofi+tcp takes 37 MB: a thousand are more than the machine's memory.
+    # An origin's endpoint over ofi+tcp takes 37 MB, so a thousand do not fit into the memory of the machine.
     Contender("ofi+tcp", "Amalgam ofi+tcp", "tcp", OURS, "hg_perf", True, most_clients=100),
     Contender("ucx+tcp", "Amalgam ucx+tcp", "tcp", OURS, "hg_perf", True),
     Contender("bmi+tcp", "Amalgam bmi+tcp", "tcp", OURS, "hg_perf", True),
@@ -49,12 +49,12 @@ CONTENDERS = [
 
 
 def is_slow_to_start(point):
-    """Measured in every second round alone: a thousand workers of UCX take half a minute to connect."""
+    """True for points that are measured only in every second round: a thousand workers of UCX take half a minute to connect."""
     return point[:2] == ("clients", "ucx+tcp") and point[3] == 1000
 
 
 def points():
-    """All that is measured once in each round, as (experiment, contender's key, mode, x, in flight)."""
+    """Yields all points of a round, as (experiment, contender's key, mode, x, in flight)."""
     for contender in CONTENDERS:
         for mode in contender.modes:
             yield "null", contender.key, mode, 8, 1

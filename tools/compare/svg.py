@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Charts with logarithmic axes as SVG, readable on a light and on a dark page."""
+"""Draws charts with logarithmic axes as SVG, which are readable on light and dark pages."""
 
 import math
 from xml.sax.saxutils import escape
@@ -20,14 +20,14 @@ text { fill: #e6e6e6; }
 
 
 class Series:
-    """A line: points are (x, median, least, most)."""
+    """A line of a chart. Each point is (x, median, least, most)."""
 
     def __init__(self, label, color, points, width=1.5, dashes=""):
         self.label, self.color, self.points, self.width, self.dashes = label, color, points, width, dashes
 
 
 class Axis:
-    """Maps the logarithm of a value to a place between first and last."""
+    """A logarithmic axis: maps values to coordinates between first and last."""
 
     def __init__(self, values, first, last):
         self.low, self.high = math.log10(min(values)), math.log10(max(values))
@@ -40,7 +40,7 @@ class Axis:
         return self.first + (self.last - self.first) * part
 
     def ticks(self):
-        """At 1, 2 and 5 times the powers of ten; over many decades at the powers alone."""
+        """Yields the values of the ticks: 1, 2 and 5 times the powers of ten; on a long axis the powers of ten only."""
         steps = (1,) if self.high - self.low > 2.5 else (1, 2, 5)
         for decade in range(math.floor(self.low), math.ceil(self.high) + 1):
             for step in steps:
@@ -49,7 +49,7 @@ class Axis:
 
 
 def short(value, step=1000):
-    """A number with a letter for its thousands."""
+    """Returns the number with a letter for its power of step, such as 16k."""
     letters = ["", "k", "M", "G"]
     while value >= step and len(letters) > 1:
         value, letters = value / step, letters[1:]
@@ -57,7 +57,7 @@ def short(value, step=1000):
 
 
 def picture(title, panels, height):
-    """The text of a picture of panels, which lie below each other."""
+    """Returns the SVG text of a picture. The panels are one below the other."""
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
              f'viewBox="0 0 {WIDTH} {height}" role="img">',
              f"<title>{escape(title)}</title>", f"<style>{STYLE}</style>",
@@ -72,7 +72,7 @@ def text(x, y, words, more=""):
 
 
 def line_panel(top, title, x_label, y_label, x_step, series):
-    """A chart of lines; the legend beside it is in the order of their right ends."""
+    """Draws a chart of lines. The legend on the right lists the lines in the order of their right ends."""
     xs = sorted({point[0] for one in series for point in one.points})
     x_axis = Axis(xs, PLOT_LEFT, PLOT_RIGHT)
     y_axis = Axis([value for one in series for point in one.points for value in point[1:]], top + PLOT_BOTTOM, top + PLOT_TOP)
@@ -105,7 +105,7 @@ def stroke(one):
 
 
 def line(one, x_axis, y_axis):
-    """The medians, and a thin line from the least to the most of each."""
+    """Draws a line through the medians, and at each point a thin line from the least to the most."""
     places = [[x_axis.place(point[0])] + [y_axis.place(value) for value in point[1:]] for point in one.points]
     lines = [f'<path {stroke(one)} d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y, _, _ in places) + '"/>']
     for x, y, least, most in places:
@@ -122,7 +122,7 @@ MARKS = {
 
 
 def dot_panel(top, title, x_label, x_axis, rows):
-    """A row for each of (label, color, [(mark, median, least, most)]); returns the lines and the height."""
+    """Draws a row for each (label, color, [(mark, median, least, most)]). Returns the lines and the height."""
     bottom = top + PLOT_TOP + len(rows) * ROW_HEIGHT
     lines = [text(PLOT_LEFT, top + 26, title, 'class="title"')]
     for x in x_axis.ticks():
@@ -144,7 +144,7 @@ def dot_panel(top, title, x_label, x_axis, rows):
 
 
 def key(top, entries):
-    """The marks of a dot panel with what they mean, in a row."""
+    """Draws the legend of a dot panel: the marks and their meanings, in a row."""
     lines, x = [], 170
     for mark, words in entries:
         lines.append(MARKS[mark].format(x=x, y=top, color="#7f7f7f"))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sockets and epoll without a library; TCP, or Unix sockets as "ipc". */
+/* Sockets and epoll without a library. The transport "tcp" is TCP, "ipc" is Unix sockets. */
 
 #include "compare.hpp"
 
@@ -18,7 +18,7 @@ struct address {
     socklen_t size;
 };
 
-/* Unix sockets have abstract names, so no files are left behind. */
+/* Unix sockets have abstract names, so that they leave no files behind. */
 static address address_of(const compare_options &options, const std::string &name)
 {
     address address{};
@@ -108,7 +108,7 @@ static void drive(const compare_options &options, const std::string &target, com
 {
     std::vector<char> out(options.size), in(options.reply);
     std::vector<int> fds;
-    std::vector<std::vector<uint64_t>> starts(options.clients); /* answers come in order */
+    std::vector<std::vector<uint64_t>> starts(options.clients); /* answers arrive in order */
     int epoll = epoll_create1(0);
     unsigned running = 0;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* UCX: tagged messages of UCP between two workers. UCX_TLS chooses the transports. A busy side
- * calls progress alone; another one arms its worker and sleeps until the descriptor is readable. */
+/* Messages of UCX: tagged messages of UCP between two workers. UCX_TLS selects the transports. A
+ * busy process only calls ucp_worker_progress(); a process that is not busy arms its worker and
+ * sleeps until the worker's descriptor is readable. */
 
 #include "compare.hpp"
 
@@ -59,7 +60,7 @@ class Worker
         check(ucp_ep_create(worker_, &params, &endpoint_), "ucp_ep_create");
     }
 
-    /* Returns a request, or NULL when it is complete already. */
+    /* Returns the request, or NULL if the send is already complete. */
     ucs_status_ptr_t send(const void *bytes, size_t size, ucp_tag_t tag)
     {
         ucp_request_param_t param{};
@@ -92,7 +93,7 @@ class Worker
         return request;
     }
 
-    /* An armed worker has nothing to do until its descriptor is readable. */
+    /* Sleeps until the worker has events. UCS_ERR_BUSY: the worker has some already. */
     void sleep()
     {
         ucs_status_t status = ucp_worker_arm(worker_);
@@ -111,7 +112,8 @@ class Worker
     ucp_ep_h endpoint_ = nullptr;
 };
 
-/* The first message is the origin's address. Requests come in order, so the slots take turns. */
+/* The first message is the origin's worker address. Requests arrive in order, so serve() waits for
+ * the slots in turn. */
 static void serve(const compare_options &options,
                   const std::function<void(const std::string &)> &report)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ZeroMQ: a ROUTER answers DEALERs, as the guide does where several requests are in flight. */
+/* Messages of ZeroMQ: a ROUTER socket answers DEALER sockets, as ZeroMQ's guide suggests for
+ * several requests in flight. */
 
 #include "compare.hpp"
 
@@ -13,7 +14,7 @@ static std::string version()
     return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
 }
 
-/* The first frame names the client, the second is the request. */
+/* The first frame of a message identifies the client, the second is the request. */
 static void serve(const compare_options &options,
                   const std::function<void(const std::string &)> &report)
 {
@@ -50,7 +51,7 @@ static void drive(const compare_options &options, const std::string &target, com
     void *context = zmq_ctx_new();
     std::vector<char> out(options.size);
     std::vector<zmq_pollitem_t> items;
-    std::vector<std::vector<uint64_t>> starts(options.clients); /* answers come in order */
+    std::vector<std::vector<uint64_t>> starts(options.clients); /* answers arrive in order */
     unsigned running = 0;
 
     auto start = [&](size_t client) {
