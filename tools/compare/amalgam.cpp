@@ -205,7 +205,7 @@ static hg_return_t answered(const hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* One request is in flight at a time; --in-flight counts the blocks that the target pulls at once. */
+/* One request at a time; --in-flight is the number of blocks that the target pulls at a time. */
 static void drive(const compare_options &options, const std::string &target, compare_window &window)
 {
     endpoint own(options, false, nullptr, nullptr);
