@@ -19,7 +19,7 @@ hg_return_t HG_Addr_lookup2(hg_class_t *hg_class, const char *name, hg_addr_t *a
     enum hg_path path;
     hg_return_t ret;
 
-    if (hg_class_is_inherited(hg_class, __func__))
+    if (hg_class_fork_refused(hg_class, __func__))
         return HG_PERMISSION;
     if (hg_class == NULL || name == NULL || addr_p == NULL) {
         HG_LOG_ERROR("cannot look up \"%s\": class and result must be given",
@@ -45,7 +45,7 @@ hg_return_t HG_Addr_lookup2(hg_class_t *hg_class, const char *name, hg_addr_t *a
 
 hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr)
 {
-    if (hg_class_is_inherited(hg_class, __func__))
+    if (hg_class_fork_refused(hg_class, __func__))
         return HG_PERMISSION;
     if (addr == HG_ADDR_NULL && hg_class != NULL)
         return HG_SUCCESS;
@@ -65,7 +65,7 @@ hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr)
     na_return_t na_return = NA_SUCCESS;
     int i;
 
-    if (hg_class_is_inherited(hg_class, __func__))
+    if (hg_class_fork_refused(hg_class, __func__))
         return HG_PERMISSION;
     if (!hg_addr_is_of(hg_class, addr, "remove"))
         return HG_INVALID_ARG;
@@ -87,7 +87,7 @@ hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p)
     struct hg_addr *addr;
     int i;
 
-    if (hg_class_is_inherited(hg_class, __func__))
+    if (hg_class_fork_refused(hg_class, __func__))
         return HG_PERMISSION;
     if (hg_class == NULL || addr_p == NULL) {
         HG_LOG_ERROR("cannot get the own address: class %p, result %p; pass both",
@@ -114,7 +114,7 @@ hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p)
 
 hg_return_t HG_Addr_dup(hg_class_t *hg_class, hg_addr_t addr, hg_addr_t *new_addr_p)
 {
-    if (hg_class_is_inherited(hg_class, __func__))
+    if (hg_class_fork_refused(hg_class, __func__))
         return HG_PERMISSION;
     if (!hg_addr_is_of(hg_class, addr, "duplicate") || new_addr_p == NULL)
         return HG_INVALID_ARG;
@@ -129,7 +129,7 @@ uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1, hg_addr_t addr2)
 {
     int i;
 
-    if (hg_class_is_inherited(hg_class, __func__))
+    if (hg_class_fork_refused(hg_class, __func__))
         return HG_FALSE;
     if (addr1 == addr2)
         return HG_TRUE;
@@ -148,7 +148,7 @@ uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1, hg_addr_t addr2)
 hg_return_t HG_Addr_to_string(hg_class_t *hg_class, char *buf, hg_size_t *buf_size_p,
                               hg_addr_t addr)
 {
-    if (hg_class_is_inherited(hg_class, __func__))
+    if (hg_class_fork_refused(hg_class, __func__))
         return HG_PERMISSION;
     if (buf_size_p == NULL || !hg_addr_is_of(hg_class, addr, "print"))
         return HG_INVALID_ARG;

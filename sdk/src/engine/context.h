@@ -120,7 +120,7 @@ static inline bool hg_context_refused_clear(hg_context_t *context, _Atomic bool 
 }
 
 /* Whether a context was inherited by fork() and is the parent's; logs an error. NULL: false. */
-static inline bool hg_context_is_inherited(const hg_context_t *context, const char *function)
+static inline bool hg_context_fork_refused(const hg_context_t *context, const char *function)
 {
     return util_unlikely(context != NULL && context->forks != hg_forks) &&
            hg_fork_refuses(context->hg_class, function);

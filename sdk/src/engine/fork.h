@@ -26,7 +26,7 @@ static inline bool hg_class_is_usable(const hg_class_t *hg_class)
 hg_return_t hg_class_refuse(const hg_class_t *hg_class, const char *function);
 
 /* Like hg_fork_refuses(), but cheap for usable classes. NULL: false. */
-static inline bool hg_class_is_inherited(const hg_class_t *hg_class, const char *function)
+static inline bool hg_class_fork_refused(const hg_class_t *hg_class, const char *function)
 {
     return util_unlikely(hg_class != NULL && hg_class_is_inherited(hg_class)) &&
            hg_fork_refuses(hg_class, function);

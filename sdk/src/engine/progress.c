@@ -111,14 +111,14 @@ static unsigned int UTIL_COLD hg_context_run_within(hg_context_t *context, unsig
 
 int HG_Event_get_wait_fd(const hg_context_t *context)
 {
-    if (hg_context_is_inherited(context, __func__))
+    if (hg_context_fork_refused(context, __func__))
         return -1;
     return context != NULL ? context->epoll_fd : -1;
 }
 
 bool HG_Event_ready(hg_context_t *context)
 {
-    if (hg_context_is_inherited(context, __func__))
+    if (hg_context_fork_refused(context, __func__))
         return true;
     if (context == NULL || context->epoll_fd < 0)
         return true;

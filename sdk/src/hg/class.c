@@ -110,7 +110,7 @@ hg_return_t HG_Finalize(hg_class_t *hg_class)
     na_return_t na_return;
     bool has_contexts;
 
-    if (hg_class_is_inherited(hg_class, __func__))
+    if (hg_class_fork_refused(hg_class, __func__))
         return HG_PERMISSION;
     if (hg_class == NULL)
         return HG_SUCCESS;

@@ -44,14 +44,14 @@ static void hg_context_delete(hg_context_t *context);
 
 hg_context_t *HG_Context_create(hg_class_t *hg_class)
 {
-    if (hg_class_is_inherited(hg_class, __func__))
+    if (hg_class_fork_refused(hg_class, __func__))
         return NULL;
     return hg_context_create(hg_class, HG_CONTEXT_ANY);
 }
 
 hg_context_t *HG_Context_create_id(hg_class_t *hg_class, uint8_t id)
 {
-    if (hg_class_is_inherited(hg_class, __func__))
+    if (hg_class_fork_refused(hg_class, __func__))
         return NULL;
     return hg_context_create(hg_class, id);
 }
@@ -63,7 +63,7 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     hg_return_t ret;
     uint32_t id;
 
-    if (hg_context_is_inherited(context, __func__))
+    if (hg_context_fork_refused(context, __func__))
         return HG_PERMISSION;
     if (context == NULL)
         return HG_SUCCESS;

@@ -41,7 +41,7 @@ hg_return_t HG_Class_get_counters(const hg_class_t *hg_class,
 {
     struct hg_counters_sum sum = {0};
 
-    if (hg_class_is_inherited(hg_class, __func__))
+    if (hg_class_fork_refused(hg_class, __func__))
         return HG_PERMISSION;
     if (hg_class == NULL || diag_counters == NULL) {
         HG_LOG_ERROR("cannot get counters: class %p, counters %p; pass both",
@@ -58,7 +58,7 @@ hg_return_t HG_Class_get_ext_counters(const hg_class_t *hg_class, struct hg_ext_
 {
     struct hg_counters_sum sum = {0};
 
-    if (hg_class_is_inherited(hg_class, __func__))
+    if (hg_class_fork_refused(hg_class, __func__))
         return HG_PERMISSION;
     if (hg_class == NULL || counters == NULL) {
         HG_LOG_ERROR("cannot get counters: class %p, counters %p; pass both",

@@ -40,7 +40,7 @@ unsigned int HG_Class_get_default_deadline(const hg_class_t *hg_class)
 
 hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int deadline_ms)
 {
-    if (hg_handle_is_inherited(handle, __func__))
+    if (hg_handle_fork_refused(handle, __func__))
         return HG_PERMISSION;
     if (handle == HG_HANDLE_NULL) {
         HG_LOG_ERROR("cannot set a deadline of %u ms: the handle is NULL", deadline_ms);

@@ -28,7 +28,7 @@ static void hg_flows_update(struct hg_flows *flows);
 
 hg_return_t HG_Class_set_max_in_flight(hg_class_t *hg_class, unsigned int max)
 {
-    if (hg_class_is_inherited(hg_class, __func__))
+    if (hg_class_fork_refused(hg_class, __func__))
         return HG_PERMISSION;
     if (hg_class == NULL || max == HG_MAX_IN_FLIGHT_DEFAULT) {
         HG_LOG_ERROR("cannot limit RPCs in flight to %u: pass a class, and a number or 0", max);
@@ -52,7 +52,7 @@ hg_return_t HG_Addr_set_max_in_flight(hg_class_t *hg_class, hg_addr_t addr, unsi
     struct hg_flow *flow;
     hg_return_t ret;
 
-    if (hg_class_is_inherited(hg_class, __func__))
+    if (hg_class_fork_refused(hg_class, __func__))
         return HG_PERMISSION;
     if (hg_class == NULL || addr == HG_ADDR_NULL || addr->hg_class != hg_class ||
         addr->is_embedded) {

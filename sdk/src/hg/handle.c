@@ -33,7 +33,7 @@ hg_return_t HG_Create(hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_hand
     struct hg_handle *handle;
     hg_return_t ret;
 
-    if (hg_context_is_inherited(context, __func__))
+    if (hg_context_fork_refused(context, __func__))
         return HG_PERMISSION;
     if (context == NULL || handle_p == NULL ||
         (addr != HG_ADDR_NULL && addr->hg_class != context->hg_class)) {
@@ -70,7 +70,7 @@ hg_return_t hg_handle_attach(struct hg_handle *handle)
 
 hg_return_t HG_Destroy(hg_handle_t handle)
 {
-    if (hg_handle_is_inherited(handle, __func__))
+    if (hg_handle_fork_refused(handle, __func__))
         return HG_PERMISSION;
     if (handle == HG_HANDLE_NULL)
         return HG_SUCCESS;
@@ -85,7 +85,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     enum hg_path path;
     hg_return_t ret;
 
-    if (hg_handle_is_inherited(handle, __func__))
+    if (hg_handle_fork_refused(handle, __func__))
         return HG_PERMISSION;
     if (!hg_handle_can_set(handle, addr) || !hg_handle_is_usable(handle, "reset"))
         return HG_INVALID_ARG;
@@ -110,7 +110,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
 
 hg_return_t HG_Ref_incr(hg_handle_t handle)
 {
-    if (hg_handle_is_inherited(handle, __func__))
+    if (hg_handle_fork_refused(handle, __func__))
         return HG_PERMISSION;
     if (!hg_handle_is_usable(handle, "add a reference to"))
         return HG_INVALID_ARG;
@@ -122,7 +122,7 @@ int32_t HG_Ref_get(hg_handle_t handle)
 {
     int32_t refs;
 
-    if (hg_handle_is_inherited(handle, __func__))
+    if (hg_handle_fork_refused(handle, __func__))
         return -1;
     if (handle == HG_HANDLE_NULL)
         return -1;
@@ -140,7 +140,7 @@ const struct hg_info *HG_Get_info(hg_handle_t handle)
 
 hg_return_t HG_Set_data(hg_handle_t handle, void *data, void (*free_callback)(void *))
 {
-    if (hg_handle_is_inherited(handle, __func__))
+    if (hg_handle_fork_refused(handle, __func__))
         return HG_PERMISSION;
     if (handle == HG_HANDLE_NULL) {
         HG_LOG_ERROR("cannot attach data: the handle is NULL");
@@ -158,7 +158,7 @@ void *HG_Get_data(hg_handle_t handle)
 
 hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
 {
-    if (hg_handle_is_inherited(handle, __func__))
+    if (hg_handle_fork_refused(handle, __func__))
         return HG_PERMISSION;
     if (handle == HG_HANDLE_NULL) {
         HG_LOG_ERROR("cannot set target id %u: the handle is NULL", id);
@@ -170,7 +170,7 @@ hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
 
 hg_return_t HG_Cancel(hg_handle_t handle)
 {
-    if (hg_handle_is_inherited(handle, __func__))
+    if (hg_handle_fork_refused(handle, __func__))
         return HG_PERMISSION;
     if (!hg_handle_is_usable(handle, "cancel"))
         return HG_INVALID_ARG;

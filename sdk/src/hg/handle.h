@@ -258,9 +258,9 @@ static inline void hg_handle_set_error(struct hg_handle *handle, hg_return_t ret
     atomic_compare_exchange_strong(&handle->ret, &success, (uint32_t) ret);
 }
 
-static inline bool hg_handle_is_inherited(const struct hg_handle *handle, const char *function)
+static inline bool hg_handle_fork_refused(const struct hg_handle *handle, const char *function)
 {
-    return handle != NULL && hg_class_is_inherited(handle->info.hg_class, function);
+    return handle != NULL && hg_class_fork_refused(handle->info.hg_class, function);
 }
 
 static inline struct hg_pool *hg_handle_pool(const struct hg_handle *handle)

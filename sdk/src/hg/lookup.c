@@ -73,7 +73,7 @@ hg_return_t HG_Addr_lookup_deadline(hg_context_t *context, hg_cb_t callback, voi
     hg_addr_t addr;
     hg_return_t ret;
 
-    if (hg_context_is_inherited(context, __func__))
+    if (hg_context_fork_refused(context, __func__))
         return HG_PERMISSION;
     if (context == NULL || callback == NULL || name == NULL) {
         HG_LOG_ERROR("cannot look up \"%s\": context and callback must be given",
@@ -110,7 +110,7 @@ hg_return_t HG_Addr_lookup_cancel(hg_op_id_t op_id)
     lookup = hg_lookup_find((uintptr_t) op_id);
     if (lookup == NULL)
         return HG_SUCCESS; /* it has ended */
-    if (hg_class_is_inherited(lookup->hg_class, __func__))
+    if (hg_class_fork_refused(lookup->hg_class, __func__))
         return HG_PERMISSION; /* after a fork(); the reference does not matter then */
     HG_PROBE1(cancel, lookup);
     (void) pthread_mutex_lock(&lookup->lock);

@@ -26,7 +26,7 @@ hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct)
 {
     hg_return_t ret;
 
-    if (hg_handle_is_inherited(handle, __func__))
+    if (hg_handle_fork_refused(handle, __func__))
         return HG_PERMISSION;
     ret = hg_payload_decode(handle, HG_INPUT, in_struct);
     if (ret == HG_SUCCESS && hg_rpc_class(handle->info.hg_class)->release_input_early &&
@@ -37,14 +37,14 @@ hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct)
 
 hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct)
 {
-    if (hg_handle_is_inherited(handle, __func__))
+    if (hg_handle_fork_refused(handle, __func__))
         return HG_PERMISSION;
     return hg_payload_free(handle, HG_INPUT, in_struct);
 }
 
 hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct)
 {
-    if (hg_handle_is_inherited(handle, __func__))
+    if (hg_handle_fork_refused(handle, __func__))
         return HG_PERMISSION;
     if (handle != HG_HANDLE_NULL && handle->no_response) {
         HG_LOG_ERROR("RPC %#" PRIx64 " has no output: its response is disabled", handle->info.id);
@@ -55,7 +55,7 @@ hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct)
 
 hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct)
 {
-    if (hg_handle_is_inherited(handle, __func__))
+    if (hg_handle_fork_refused(handle, __func__))
         return HG_PERMISSION;
     return hg_payload_free(handle, HG_OUTPUT, out_struct);
 }
@@ -72,14 +72,14 @@ hg_size_t HG_Get_output_payload_size(hg_handle_t handle)
 
 hg_return_t HG_Get_input_buf(hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p)
 {
-    if (hg_handle_is_inherited(handle, __func__))
+    if (hg_handle_fork_refused(handle, __func__))
         return HG_PERMISSION;
     return hg_payload_buf(handle, HG_INPUT, in_buf_p, in_buf_size_p);
 }
 
 hg_return_t HG_Release_input_buf(hg_handle_t handle)
 {
-    if (hg_handle_is_inherited(handle, __func__))
+    if (hg_handle_fork_refused(handle, __func__))
         return HG_PERMISSION;
     if (!hg_handle_is_usable(handle, "release the input of"))
         return HG_INVALID_ARG;
@@ -92,14 +92,14 @@ hg_return_t HG_Release_input_buf(hg_handle_t handle)
 
 hg_return_t HG_Get_output_buf(hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p)
 {
-    if (hg_handle_is_inherited(handle, __func__))
+    if (hg_handle_fork_refused(handle, __func__))
         return HG_PERMISSION;
     return hg_payload_buf(handle, HG_OUTPUT, out_buf_p, out_buf_size_p);
 }
 
 hg_return_t HG_Get_input_extra_buf(hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p)
 {
-    if (hg_handle_is_inherited(handle, __func__))
+    if (hg_handle_fork_refused(handle, __func__))
         return HG_PERMISSION;
     return hg_payload_extra_buf(handle, handle != NULL ? &handle->in_extra : NULL, in_buf_p,
                                 in_buf_size_p);
@@ -107,7 +107,7 @@ hg_return_t HG_Get_input_extra_buf(hg_handle_t handle, void **in_buf_p, hg_size_
 
 hg_return_t HG_Get_output_extra_buf(hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p)
 {
-    if (hg_handle_is_inherited(handle, __func__))
+    if (hg_handle_fork_refused(handle, __func__))
         return HG_PERMISSION;
     return hg_payload_extra_buf(handle, handle != NULL ? &handle->out_extra : NULL, out_buf_p,
                                 out_buf_size_p);

@@ -128,7 +128,7 @@ hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name, hg_proc_cb
     hg_return_t ret;
     hg_id_t id;
 
-    if (hg_class_is_inherited(hg_class, __func__))
+    if (hg_class_fork_refused(hg_class, __func__))
         return 0;
     if (hg_class == NULL || func_name == NULL) {
         HG_LOG_ERROR("cannot register an RPC: class %p, name %s; pass both", (void *) hg_class,
@@ -151,7 +151,7 @@ hg_return_t HG_Registered_name(hg_class_t *hg_class, const char *func_name, hg_i
     struct hg_rpc *rpc;
     hg_id_t id;
 
-    if (hg_class_is_inherited(hg_class, __func__))
+    if (hg_class_fork_refused(hg_class, __func__))
         return HG_PERMISSION;
     if (hg_class == NULL || func_name == NULL) {
         HG_LOG_ERROR("cannot look an RPC up by name: class %p, name %s; pass both",
@@ -208,7 +208,7 @@ hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id, uint8_t *fla
 {
     struct hg_rpc *rpc;
 
-    if (hg_class_is_inherited(hg_class, __func__))
+    if (hg_class_fork_refused(hg_class, __func__))
         return HG_PERMISSION;
     if (hg_class == NULL || flag_p == NULL) {
         HG_LOG_ERROR("cannot look RPC %#" PRIx64 " up: class %p, result %p; pass both", id,
@@ -242,7 +242,7 @@ hg_return_t HG_Register_data(hg_class_t *hg_class, hg_id_t id, void *data,
 
 void *HG_Registered_data(hg_class_t *hg_class, hg_id_t id)
 {
-    struct hg_rpc *rpc = hg_class != NULL && !hg_class_is_inherited(hg_class, __func__)
+    struct hg_rpc *rpc = hg_class != NULL && !hg_class_fork_refused(hg_class, __func__)
                              ? hg_registry_find(&hg_rpc_class(hg_class)->registry, id)
                              : NULL;
 

@@ -39,7 +39,7 @@ hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void *arg, void *ou
     uint8_t flags;
     hg_return_t ret;
 
-    if (hg_handle_is_inherited(handle, __func__))
+    if (hg_handle_fork_refused(handle, __func__))
         return HG_PERMISSION;
     ret = hg_respond_check(handle);
     if (ret != HG_SUCCESS)

@@ -21,7 +21,7 @@ na_return_t NA_Addr_lookup(na_class_t *na_class, const char *name, na_addr_t **a
     int32_t status;
     na_return_t ret;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (!args_are_valid(na_class, name, "name") || !args_are_valid(na_class, addr_p, "addr_p"))
         return NA_INVALID_ARG;
@@ -34,7 +34,7 @@ na_return_t NA_Addr_lookup(na_class_t *na_class, const char *name, na_addr_t **a
 
 void NA_Addr_free(na_class_t *na_class, na_addr_t *addr)
 {
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return;
     if (addr == NULL)
         return;
@@ -44,7 +44,7 @@ void NA_Addr_free(na_class_t *na_class, na_addr_t *addr)
 
 na_return_t NA_Addr_set_remove(na_class_t *na_class, na_addr_t *addr)
 {
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (!args_are_valid(na_class, addr, "addr"))
         return NA_INVALID_ARG;
@@ -59,7 +59,7 @@ na_return_t NA_Addr_self(na_class_t *na_class, na_addr_t **addr_p)
     struct na_plugin_addr *addr = NULL;
     int32_t status;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (!args_are_valid(na_class, addr_p, "addr_p"))
         return NA_INVALID_ARG;
@@ -72,7 +72,7 @@ na_return_t NA_Addr_dup(na_class_t *na_class, na_addr_t *addr, na_addr_t **new_a
     struct na_plugin_addr *copy = NULL;
     int32_t status;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (!args_are_valid(na_class, addr, "addr") ||
         !args_are_valid(na_class, new_addr_p, "new_addr_p"))
@@ -84,7 +84,7 @@ na_return_t NA_Addr_dup(na_class_t *na_class, na_addr_t *addr, na_addr_t **new_a
 
 bool NA_Addr_cmp(na_class_t *na_class, na_addr_t *addr1, na_addr_t *addr2)
 {
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return false;
     if (addr1 == addr2)
         return true;
@@ -96,7 +96,7 @@ bool NA_Addr_cmp(na_class_t *na_class, na_addr_t *addr1, na_addr_t *addr2)
 
 bool NA_Addr_is_self(na_class_t *na_class, na_addr_t *addr)
 {
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return false;
     return args_are_valid(na_class, addr, "addr") &&
            na_class->table.addr_is_self(na_class->plugin_class, (struct na_plugin_addr *) addr) !=
@@ -108,7 +108,7 @@ na_return_t NA_Addr_to_string(na_class_t *na_class, char *buf, size_t *buf_size,
     uint64_t size;
     na_return_t ret;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (!args_are_valid(na_class, addr, "addr") || !args_are_valid(na_class, buf_size, "buf_size"))
         return NA_INVALID_ARG;
@@ -130,7 +130,7 @@ size_t NA_Addr_get_serialize_size(na_class_t *na_class, na_addr_t *addr)
 {
     const struct na_plugin_addr_serialize *serialize;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return 0;
     if (!args_are_valid(na_class, addr, "addr"))
         return 0;
@@ -147,7 +147,7 @@ na_return_t NA_Addr_serialize(na_class_t *na_class, void *buf, size_t buf_size, 
     const struct na_plugin_addr_serialize *serialize;
     size_t size = buf_size;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (!args_are_valid(na_class, addr, "addr") || !args_are_valid(na_class, buf, "buf"))
         return NA_INVALID_ARG;
@@ -165,7 +165,7 @@ na_return_t NA_Addr_deserialize(na_class_t *na_class, na_addr_t **addr_p, const 
     struct na_plugin_addr *addr = NULL;
     int32_t status;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (!args_are_valid(na_class, addr_p, "addr_p") || !args_are_valid(na_class, buf, "buf"))
         return NA_INVALID_ARG;

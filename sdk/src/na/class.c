@@ -67,7 +67,7 @@ na_return_t NA_Finalize(na_class_t *na_class)
     unsigned int left;
     bool busy;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (na_class == NULL)
         return NA_SUCCESS;

@@ -79,7 +79,7 @@ static inline bool na_class_is_inherited(const struct na_class *na_class)
 }
 
 /* Like na_class_is_inherited(), and logs it. Not for hot paths. Returns false for NULL. */
-static inline bool na_class_is_refused(const struct na_class *na_class, const char *function)
+static inline bool na_class_fork_refused(const struct na_class *na_class, const char *function)
 {
     if (util_likely(na_class == NULL || !na_class_is_inherited(na_class)))
         return false;

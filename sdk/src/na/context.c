@@ -32,7 +32,7 @@ na_context_t *NA_Context_create_id(na_class_t *na_class, uint8_t id)
     struct na_context *context;
     void *block = NULL;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NULL;
     if (na_class == NULL || id >= na_class->max_contexts) {
         NA_LOG_ERROR(
@@ -68,7 +68,7 @@ na_context_t *NA_Context_create_id(na_class_t *na_class, uint8_t id)
 
 na_return_t NA_Context_destroy(na_class_t *na_class, na_context_t *context)
 {
-    if (na_class_is_refused(context != NULL ? context->na_class : NULL, __func__))
+    if (na_class_fork_refused(context != NULL ? context->na_class : NULL, __func__))
         return NA_PERMISSION;
     if (context == NULL)
         return NA_SUCCESS;

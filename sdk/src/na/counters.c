@@ -32,7 +32,7 @@ na_return_t NA_Class_get_counters(const na_class_t *na_class, struct na_counter 
     struct na_counter all[COUNTERS_MAX];
     size_t count, fits;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (na_class == NULL || count_p == NULL) {
         NA_LOG_ERROR("class is %p, count_p is %p; none may be NULL", (const void *) na_class,

@@ -54,7 +54,7 @@ na_return_t NA_Mem_handle_create_segments(na_class_t *na_class, struct na_segmen
     na_return_t ret;
     int32_t status;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (na_class == NULL || segments == NULL || segment_count == 0)
         return mem_refused(na_class, NULL, "the list of segments");
@@ -80,7 +80,7 @@ na_return_t NA_Mem_handle_create_segments(na_class_t *na_class, struct na_segmen
 
 void NA_Mem_handle_free(na_class_t *na_class, na_mem_handle_t *mem_handle)
 {
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return;
     if (mem_handle == NULL)
         return;
@@ -108,7 +108,7 @@ size_t NA_Mem_handle_get_max_segments(const na_class_t *na_class)
 na_return_t NA_Mem_register(na_class_t *na_class, na_mem_handle_t *mem_handle,
                             enum na_mem_type mem_type, uint64_t device)
 {
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (mem_handle == NULL || mem_handle->na_class != na_class || mem_handle->remote)
         return mem_refused(na_class, mem_handle, "mem_handle");
@@ -131,7 +131,7 @@ na_return_t NA_Mem_register(na_class_t *na_class, na_mem_handle_t *mem_handle,
 
 na_return_t NA_Mem_deregister(na_class_t *na_class, na_mem_handle_t *mem_handle)
 {
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (mem_handle == NULL || mem_handle->na_class != na_class || mem_handle->remote)
         return mem_refused(na_class, mem_handle, "mem_handle");
@@ -143,7 +143,7 @@ na_return_t NA_Mem_deregister(na_class_t *na_class, na_mem_handle_t *mem_handle)
 
 na_return_t NA_Mem_handle_grant(na_class_t *na_class, na_mem_handle_t *mem_handle, na_addr_t *addr)
 {
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (mem_handle == NULL || mem_handle->na_class != na_class || mem_handle->remote)
         return mem_refused(na_class, mem_handle, "mem_handle");
@@ -159,7 +159,7 @@ size_t NA_Mem_handle_get_serialize_size(na_class_t *na_class, na_mem_handle_t *m
 {
     uint64_t size;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return 0;
     if (mem_handle == NULL || mem_handle->na_class != na_class) {
         (void) mem_refused(na_class, mem_handle, "mem_handle");
@@ -181,7 +181,7 @@ na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf, size_t buf_
     struct mem_header header = {.magic = MEM_MAGIC, .version = MEM_VERSION};
     uint64_t size;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (mem_handle == NULL || mem_handle->na_class != na_class)
         return mem_refused(na_class, mem_handle, "mem_handle");
@@ -211,7 +211,7 @@ na_return_t NA_Mem_handle_deserialize(na_class_t *na_class, na_mem_handle_t **me
     na_return_t ret;
     int32_t status;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (na_class == NULL || buf == NULL || mem_handle_p == NULL)
         return mem_refused(na_class, NULL, buf == NULL ? "buf" : "mem_handle_p");

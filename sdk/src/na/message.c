@@ -58,7 +58,7 @@ void *NA_Msg_buf_alloc(na_class_t *na_class, size_t buf_size, unsigned long flag
     const size_t page = (size_t) sysconf(_SC_PAGESIZE);
     void *buf = NULL, *data = NULL;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NULL;
     if (na_class == NULL || plugin_data_p == NULL || flags >= NA_ALLOC_MAX ||
         buf_size > PTRDIFF_MAX) {
@@ -87,7 +87,7 @@ void *NA_Msg_buf_alloc(na_class_t *na_class, size_t buf_size, unsigned long flag
 
 void NA_Msg_buf_free(na_class_t *na_class, void *buf, void *plugin_data)
 {
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return;
     if (buf == NULL)
         return;
@@ -101,7 +101,7 @@ void NA_Msg_buf_free(na_class_t *na_class, void *buf, void *plugin_data)
 
 na_return_t NA_Msg_init_unexpected(na_class_t *na_class, void *buf, size_t buf_size)
 {
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (na_class == NULL)
         return msg_init(NULL, buf, buf_size, 0, NULL);
@@ -111,7 +111,7 @@ na_return_t NA_Msg_init_unexpected(na_class_t *na_class, void *buf, size_t buf_s
 
 na_return_t NA_Msg_init_expected(na_class_t *na_class, void *buf, size_t buf_size)
 {
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (na_class == NULL)
         return msg_init(NULL, buf, buf_size, 0, NULL);
@@ -161,7 +161,7 @@ na_return_t NA_Msg_multi_recv_unexpected(na_class_t *na_class, na_context_t *con
     if (util_unlikely(!post_is_valid(na_class, context, buf, op_id)))
         return post_refused(
             &(struct post){na_class, context, buf, buf_size, SIZE_MAX, buf, 0, op_id});
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     multi_recv = &na_class->transport->multi_recv;
     if (util_unlikely(multi_recv->msg_multi_recv_unexpected == NULL))

@@ -25,7 +25,7 @@ na_op_id_t *NA_Op_create(na_class_t *na_class, unsigned long flags)
     void *block = NULL;
     size_t size;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NULL;
     if (na_class == NULL || (flags & ~(unsigned long) NA_OP_MULTI) != 0) {
         NA_LOG_ERROR("class is %p, flags are 0x%lx; pass an open class, and NA_OP_SINGLE or "
@@ -61,7 +61,7 @@ void NA_Op_destroy(na_class_t *na_class, na_op_id_t *op_id)
 {
     unsigned int state;
 
-    if (na_class_is_refused(op_id != NULL ? op_id->na_class : NULL, __func__))
+    if (na_class_fork_refused(op_id != NULL ? op_id->na_class : NULL, __func__))
         return;
     if (op_id == NULL)
         return;
@@ -82,7 +82,7 @@ na_return_t NA_Cancel(na_class_t *na_class, na_context_t *context, na_op_id_t *o
 {
     na_return_t ret;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (na_class == NULL || context == NULL || op_id == NULL || op_id->na_class != na_class ||
         context->na_class != na_class)
@@ -106,7 +106,7 @@ bool NA_Op_set_callback(na_class_t *na_class, na_context_t *context, na_op_id_t 
     unsigned int state;
     bool is_outstanding;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return false;
     if (na_class == NULL || context == NULL || op_id == NULL || op_id->na_class != na_class ||
         context->na_class != na_class || (op_id->flags & NA_OP_MULTI) != 0) {
@@ -158,7 +158,7 @@ na_return_t na_op_refused(struct na_op_id *op, na_return_t ret)
         return NA_SUCCESS;
     }
     atomic_fetch_add_explicit(&na_class->counters.refused, 1, memory_order_relaxed);
-    if (na_class_is_refused(na_class, "NA_Msg_send, NA_Msg_recv, NA_Put or NA_Get"))
+    if (na_class_fork_refused(na_class, "NA_Msg_send, NA_Msg_recv, NA_Put or NA_Get"))
         return NA_PERMISSION;
     if (ret == NA_AGAIN)
         atomic_fetch_add_explicit(&na_class->counters.again, 1, memory_order_relaxed);

@@ -20,7 +20,7 @@ na_return_t NA_Class_set_peer_lost(na_class_t *na_class, na_peer_lost_cb_t callb
     const struct na_plugin_peer_events *events;
     int32_t status = NA_PLUGIN_OPNOTSUPPORTED;
 
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return NA_PERMISSION;
     if (na_class == NULL) {
         NA_LOG_ERROR("class is NULL; pass an open one");

@@ -84,7 +84,7 @@ bool NA_Addr_has_capability(const na_class_t *na_class, na_addr_t *addr, const c
     uint64_t flags;
     size_t count;
 
-    if (na_class_is_refused(na_class, __func__) || na_class == NULL || addr == NULL ||
+    if (na_class_fork_refused(na_class, __func__) || na_class == NULL || addr == NULL ||
         capability == NULL)
         return false;
     flags = na_class->info.capabilities;

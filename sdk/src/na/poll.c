@@ -32,7 +32,7 @@ static na_return_t args_refused(const struct na_class *na_class, const struct na
 
 int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
 {
-    if (na_class_is_refused(na_class, __func__))
+    if (na_class_fork_refused(na_class, __func__))
         return -1;
     if (na_class == NULL || context == NULL || na_class->no_block ||
         na_class->table.poll_get_fd == NULL)
@@ -100,7 +100,7 @@ static UTIL_COLD na_return_t poll_ended(const struct na_class *na_class, int32_t
 {
     if (status_is_harmless(status))
         return NA_SUCCESS;
-    if (na_class_is_refused(na_class, "NA_Poll"))
+    if (na_class_fork_refused(na_class, "NA_Poll"))
         return NA_PERMISSION;
     NA_LOG_ERROR("plugin %s cannot go on: %s", na_class->transport->name,
                  NA_Error_to_string(na_return_from_plugin(status)));
