@@ -11,7 +11,7 @@ BEGIN {
     # name of a thing or of an action, which one message with its own row puts in.
     split("_Static_assert strstr strcmp sscanf FIRST GROUP GAUGE hg_diag_log FAULT_INFO " \
         "printf fprintf print print_series text_write tool_note check_say check_peer " \
-        "hg_handle_is_usable na_class_is_refused mem_refused mpi_process_dup ofi_failed ucx_failed", names, " ")
+        "hg_handle_is_usable na_class_fork_refused mem_refused mpi_process_dup ofi_failed ucx_failed", names, " ")
     for (i in names)
         others[names[i]] = 1
 }
