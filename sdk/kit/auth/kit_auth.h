@@ -64,6 +64,7 @@ struct kit_seal {
     bool is_aes;                        /* AES-256-GCM; else ChaCha20-Poly1305 */
 };
 
+/* What kit_seal_open() found out about a message. */
 enum kit_seal_result {
     KIT_SEAL_NONE,  /* the tag is not of this seal */
     KIT_SEAL_NEXT,  /* the next message */

@@ -24,6 +24,7 @@ extern "C" {
 /* This number of messages can always be deferred, whatever their size. */
 #define KIT_DEFERRED_MIN 64u
 
+/* The kinds of receives: na_plugin.h has a function for each. */
 enum kit_recv_kind {
     KIT_RECV_UNEXPECTED,
     KIT_RECV_MULTI,

@@ -46,6 +46,7 @@ struct kit_parts {
     uint32_t count; /* number of allocated messages, with those in `free` */
 };
 
+/* What the caller does with a part of a message. */
 enum kit_part_result {
     KIT_PART_TAKEN,    /* copy its bytes to kit_parted_data() + offset, call kit_part_is_last() */
     KIT_PART_BAD,      /* invalid */

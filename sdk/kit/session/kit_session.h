@@ -56,6 +56,7 @@ struct kit_endpoint; /* the user's; passed to the functions of struct kit_sessio
 #define KIT_PENDING_CONFIRM   0x400u /* a sealed frame, which proves our key to the peer */
 #define KIT_PENDING_FLOW      0x800u /* of the user: XON or XOFF, once the peer is ready */
 
+/* How far the connection with a peer is. */
 enum kit_peer_phase {
     KIT_PEER_NEW,
     KIT_PEER_HELLO_SENT,
@@ -132,8 +133,8 @@ struct kit_peer {
     uint32_t local; /* 1: its HELLO came from this node */
     void *priv;     /* config.private_size bytes of the plugin's, zero-filled */
 
-    struct kit_session *session;
-    uint32_t refs; /* references of the core and of messages; any thread */
+    struct kit_session *session; /* the endpoint's */
+    uint32_t refs;               /* references of the core and of messages; any thread */
 
     /* Used by every message */
     uint32_t pending;
