@@ -6,9 +6,10 @@
  */
 #include "engine/timer.h"
 
+#include "util/clock.h"
+
 #include <stddef.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static void hg_timers_insert(struct hg_timers *timers, struct hg_timer *timer);
@@ -20,10 +21,7 @@ static uint64_t hg_timers_tick_at(uint64_t at_ns);
 
 uint64_t hg_clock_ns(void)
 {
-    struct timespec now;
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
+    return util_clock_ns();
 }
 
 void hg_timers_init(struct hg_timers *timers)

@@ -6,6 +6,8 @@
  */
 #include "mercury_request.h"
 
+#include "util/clock.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -211,8 +213,5 @@ static void hg_request_rest(hg_request_class_t *request_class, uint64_t until)
 /* Monotonic time in milliseconds. */
 static uint64_t hg_request_now(void)
 {
-    struct timespec time;
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t) time.tv_sec * 1000 + (uint64_t) time.tv_nsec / 1000000;
+    return util_clock_ns() / 1000000;
 }
