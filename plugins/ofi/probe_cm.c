@@ -149,8 +149,8 @@ static int ofi_cm_refusal(struct fid_eq *eq)
 
     if (fi_eq_readerr(eq, &entry, 0) < 0)
         return FI_EAGAIN;
-    OFI_LOG_DEBUG("a connection to a peer that may be gone: %s, reason %d", fi_strerror(entry.err),
-                  entry.prov_errno);
+    OFI_LOG_DEBUG("a connection to a peer that may have ended: %s, reason %d",
+                  fi_strerror(entry.err), entry.prov_errno);
     return entry.err == FI_ECONNREFUSED && abs(entry.prov_errno) != OFI_CM_NO_SERVICE ? 0
                                                                                       : entry.err;
 }

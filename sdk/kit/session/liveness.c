@@ -87,7 +87,7 @@ bool kit_peer_process_gone(const struct kit_peer *peer)
 }
 
 /*
- * A peer that no operation waits for may be gone without a BYE, and its state would stay. It is
+ * A peer that no operation waits for may end without a BYE, and its state would stay. It is
  * sent a HELLO from time to time, which fails if it is gone.
  */
 static void idle_watch(struct kit_session *session)
