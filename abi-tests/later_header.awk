@@ -15,6 +15,7 @@ BEGIN {
     more["na_plugin_offer_details"] = "void (*later_function)(void);"
     more["na_plugin_peer_events"] = "void (*later_function)(void);"
     more["na_plugin_mem_grant"] = "void (*later_function)(void);"
+    more["na_plugin_mem_alloc"] = "void (*later_function)(void);"
     more["na_plugin_wrap"] = "void (*later_function)(void);"
     for (name in more)
         missing++

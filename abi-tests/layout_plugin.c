@@ -175,6 +175,11 @@ AT(na_plugin_peer_events, peer_events_set, 8);
 GROWS(na_plugin_mem_grant, 16);
 AT(na_plugin_mem_grant, extension, 0);
 AT(na_plugin_mem_grant, mem_grant, 8);
+
+GROWS(na_plugin_mem_alloc, 24);
+AT(na_plugin_mem_alloc, extension, 0);
+AT(na_plugin_mem_alloc, mem_alloc, 8);
+AT(na_plugin_mem_alloc, mem_free, 16);
 #endif
 
 VALUE(NA_PLUGIN_ABI_MAJOR, 1);

@@ -238,7 +238,7 @@ static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index
     ret = sm_peer_get(context->na_class, name, incarnation, false, &ring->peer);
     if (ret != NA_PLUGIN_SUCCESS)
         goto error;
-    ret = sm_peer_map(ring->peer, offset, sm_layout_ring_size(data_size), &map);
+    ret = sm_peer_map(ring->peer, offset, sm_layout_ring_size(data_size), false, &map);
     if (ret != NA_PLUGIN_SUCCESS)
         goto error;
     ring->slots = map;

@@ -124,14 +124,16 @@ int32_t sm_cancel_trusted(struct na_plugin_context *context, void *op)
 static void sm_counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn report,
                             void *arg)
 {
-    uint64_t queued = 0, copied = 0;
+    uint64_t queued = 0, copied = 0, shared = 0;
 
     for (uint32_t id = 0; id < na_class->max_contexts; id++) {
         struct na_plugin_context *context = &na_class->contexts[id];
 
         queued += sm_load(&context->sends_queued);
         copied += sm_load(&context->transfers_copied);
+        shared += sm_load(&context->transfers_shared);
     }
     report(arg, "sends_queued", queued);
     report(arg, "transfers_copied", copied);
+    report(arg, "transfers_shared", shared);
 }

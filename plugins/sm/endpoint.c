@@ -92,6 +92,7 @@ int32_t sm_class_finalize(struct na_plugin_class *na_class)
     sm_peer_destroy_all(na_class);
     kit_host->mem_free(na_class->contexts);
     sm_registry_destroy(na_class);
+    sm_pool_close(na_class);
     sm_segment_destroy(na_class);
     if (na_class->send_fd >= 0)
         (void) close(na_class->send_fd);
@@ -117,7 +118,8 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
     struct kit_key random;
     uint64_t wanted;
 
-    if (!sm_class_choose_rma(na_class, init))
+    if (!sm_class_choose_rma(na_class, init) ||
+        sm_pool_configure(na_class, init) != NA_PLUGIN_SUCCESS)
         return NA_PLUGIN_INVALID_ARG;
     if (init->address != NULL && init->address[0] != '\0') {
         if (!sm_name_check(init->address, strlen(init->address), &reason)) {
@@ -284,6 +286,7 @@ static void sm_fork_child(void)
         sm_fork_free_lock(&na_class->connect_lock);
         sm_fork_free_lock(&na_class->backlog_lock);
         sm_fork_free_lock(&na_class->registry.lock);
+        sm_fork_free_lock(&na_class->pool.lock);
         for (size_t i = 0; i < sizeof(descriptors) / sizeof(descriptors[0]); i++) {
             if (*descriptors[i] >= 0)
                 (void) close(*descriptors[i]);

@@ -13,7 +13,7 @@
 #define SM_DIRECTORY        "/dev/shm/"
 #define SM_PREFIX           "amalgam-sm."
 #define SM_MAGIC            UINT64_C(0x4d53474c414d4101)
-#define SM_LAYOUT_VERSION   7u
+#define SM_LAYOUT_VERSION   8u
 
 #define SM_NAME_MAX         63u  /* characters of an endpoint's name */
 #define SM_MAX_CONTEXTS     128u /* contexts of one endpoint */
@@ -110,6 +110,9 @@ struct sm_segment_header {
         registrations[SM_TABLE_PARTS]; /* offsets of the table's parts; 0: not made yet */
     _Atomic uint32_t writers;          /* size of the table of writers; 0: not made yet */
     _Atomic uint32_t writers_used;     /* entries from this index on were never claimed */
+    _Atomic uint64_t pool_offset;      /* of the pool's region; 0: not made yet, and written last */
+    uint64_t pool_base;                /* where the owner has mapped it */
+    uint64_t pool_size;
 };
 
 /* A process that writes to the owner's memory by cross-memory attach. */
@@ -163,24 +166,24 @@ struct sm_part {
     uint32_t offset; /* of this part; 0 begins a message, even if the one before is incomplete */
 };
 
-_Static_assert(sizeof(struct sm_segment_header) == 248, "layout 7");
-_Static_assert(sizeof(struct sm_context_area) == 11 * SM_CACHE_LINE, "layout 7");
-_Static_assert(sizeof(struct sm_peer_slot) == 4 * SM_CACHE_LINE, "layout 7");
-_Static_assert(offsetof(struct sm_peer_slot, name) == 64, "layout 7");
-_Static_assert(offsetof(struct sm_peer_slot, head) == 128, "layout 7");
-_Static_assert(offsetof(struct sm_peer_slot, status) == 192, "layout 7");
-_Static_assert(sizeof(struct sm_ring_slot) == SM_RING_SLOT, "layout 7");
-_Static_assert(offsetof(struct sm_ring_slot, payload) == 16, "layout 7");
-_Static_assert(sizeof(struct sm_part) == 12, "layout 7");
-_Static_assert(sizeof(struct sm_writer) == SM_CACHE_LINE, "layout 7");
-_Static_assert(sizeof(struct sm_segment_header) <= SM_CONTEXT_OFFSET, "layout 7");
+_Static_assert(sizeof(struct sm_segment_header) == 272, "layout 8");
+_Static_assert(sizeof(struct sm_context_area) == 11 * SM_CACHE_LINE, "layout 8");
+_Static_assert(sizeof(struct sm_peer_slot) == 4 * SM_CACHE_LINE, "layout 8");
+_Static_assert(offsetof(struct sm_peer_slot, name) == 64, "layout 8");
+_Static_assert(offsetof(struct sm_peer_slot, head) == 128, "layout 8");
+_Static_assert(offsetof(struct sm_peer_slot, status) == 192, "layout 8");
+_Static_assert(sizeof(struct sm_ring_slot) == SM_RING_SLOT, "layout 8");
+_Static_assert(offsetof(struct sm_ring_slot, payload) == 16, "layout 8");
+_Static_assert(sizeof(struct sm_part) == 12, "layout 8");
+_Static_assert(sizeof(struct sm_writer) == SM_CACHE_LINE, "layout 8");
+_Static_assert(sizeof(struct sm_segment_header) <= SM_CONTEXT_OFFSET, "layout 8");
 _Static_assert(SM_CONTEXT_OFFSET + sizeof(struct sm_context_area) <= SM_PEER_SLOTS_OFFSET,
-               "layout 7");
+               "layout 8");
 _Static_assert(SM_PEER_SLOTS_OFFSET + SM_PEER_SLOTS * sizeof(struct sm_peer_slot) <=
                    SM_WRITERS_OFFSET,
-               "layout 7");
+               "layout 8");
 _Static_assert(SM_WRITERS_OFFSET + SM_WRITERS * sizeof(struct sm_writer) <= SM_CONTEXT_STRIDE,
-               "layout 7");
+               "layout 8");
 
 /* Offsets and addresses in a segment. */
 static inline uint64_t sm_layout_context(uint32_t id)

@@ -14,6 +14,7 @@
 #include "na_plugin.h"
 #include "na_plugin_addr_serialize.h"
 #include "na_plugin_counters.h"
+#include "na_plugin_mem_alloc.h"
 #include "na_plugin_mem_segments.h"
 #include "na_plugin_multi_recv.h"
 #include "na_plugin_offer_details.h"
@@ -30,6 +31,7 @@
 #define SM_POLLED_MAX       64u      /* with more polled rings, silent ones are idle much sooner */
 #define SM_DEFERRED_BYTES   1048576u /* budget of a context for deferred messages */
 #define SM_RMA_CHUNK        1048576u /* native RMA: bytes copied in one turn */
+#define SM_POOL_CLASSES     128u     /* sizes of a pool's blocks */
 #define SM_RMA_SEGMENTS     256u     /* largest number of segments of a memory handle */
 #define SM_COPY_AWAKE_NS    UINT64_C(20000) /* copied transfers: no sleep so soon after a record */
 #define SM_WATCH_NS         UINT64_C(200000000)
@@ -60,6 +62,7 @@ struct sm_op {
     bool gone;                   /* expected receives: the sending context was destroyed */
     uint8_t kind;                /* sends: SM_KIND_* */
     bool is_put;
+    bool is_shared; /* transfers: the remote memory is in the peer's pool, which is mapped */
     struct na_plugin_context *context;
     uint32_t tag;
     uint32_t remote_id; /* context of the peer */
@@ -97,7 +100,9 @@ struct na_plugin_addr {
     _Atomic uint32_t rma; /* enum sm_rma_mode */
     uint64_t watch_round; /* the last one that collected it; guarded by watch_lock */
     const _Atomic uint64_t *_Atomic registrations[SM_TABLE_PARTS]; /* mapped at first use */
-    struct sm_writer *_Atomic writer; /* our entry in its table of writers */
+    struct sm_writer *_Atomic writer;  /* our entry in its table of writers */
+    struct sm_pool_view *_Atomic pool; /* its pool, mapped at first use */
+    _Atomic uint64_t pool_watched;     /* when it was last checked because of its pool */
     char name[SM_NAME_MAX + 1];
 };
 
@@ -187,6 +192,45 @@ struct sm_segment {
     ino_t inode;
 };
 
+/* A block of the pool. Blocks are never split or joined. */
+struct sm_block {
+    uint64_t offset;    /* in the pool */
+    uint32_t next;      /* in its list of free blocks */
+    uint8_t size_class; /* see sm_pool_class() */
+    bool is_used;
+};
+
+/* A list of free blocks: indexes into sm_pool.blocks, or SM_BLOCK_NONE. */
+struct sm_block_list {
+    uint32_t first[SM_POOL_CLASSES];
+};
+#define SM_BLOCK_NONE UINT32_MAX
+
+/* The memory that the plugin allocates for programs: a region of our segment. */
+struct sm_pool {
+    struct kit_lock lock;
+    uint64_t budget; /* bytes that may be reserved; 0: no pool */
+    uint64_t page;   /* the size of the smallest block */
+    uint8_t *base;   /* NULL: not made yet */
+    uint64_t size;   /* address space: more than the budget, because blocks are never joined */
+    uint64_t next;   /* offset behind the last block */
+    uint64_t reserved;
+    uint64_t cached;         /* reserved bytes of free blocks */
+    bool is_refused;         /* the system allows no pool */
+    struct sm_block *blocks; /* ordered by offset */
+    uint32_t block_count;
+    uint32_t block_room;
+    struct sm_block_list ready; /* free blocks with memory */
+    struct sm_block_list empty; /* free blocks without */
+};
+
+/* The pool of a peer, mapped by us. */
+struct sm_pool_view {
+    uint64_t base; /* its address in the peer's process */
+    uint64_t size; /* 0: the peer's pool cannot be used */
+    uint8_t *map;
+};
+
 /* A registered or deserialized memory handle. */
 struct na_plugin_mem {
     struct kit_region region; /* its base is that of the first segment */
@@ -240,6 +284,7 @@ struct na_plugin_context {
     _Atomic uint32_t woken;
     _Atomic uint64_t sends_queued;     /* sends that did not fit or had no connection yet */
     _Atomic uint64_t transfers_copied; /* puts and gets started in `engine` */
+    _Atomic uint64_t transfers_shared; /* puts and gets with memory of a mapped pool */
     _Atomic uint32_t unstall;          /* a receive was posted while rings are stalled */
 
     /* Matching: guarded by match_lock */
@@ -304,6 +349,7 @@ struct na_plugin_class {
     _Atomic uint32_t backlog_count;
 
     struct sm_registry registry;
+    struct sm_pool pool;
 };
 
 /* Returns the `owner` of a peer slot, or of a writer, that is this process's. */

@@ -300,6 +300,7 @@ static void sm_peer_destroy(struct na_plugin_addr *peer)
             sm_conn_destroy(conn);
     }
     sm_registration_forget(peer);
+    sm_shared_forget(peer);
     sm_writer_forget(peer);
     (void) munmap(peer->base, peer->base_size);
     if (peer->memory_fd >= 0)

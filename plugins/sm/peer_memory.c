@@ -98,22 +98,24 @@ int32_t sm_peer_open(struct na_plugin_addr *peer, int flags, int *fd_p, uint64_t
     return *fd_p < 0 ? NA_PLUGIN_NOMEM : NA_PLUGIN_SUCCESS;
 }
 
-/* Maps a piece of the peer's segment for reading. */
-int32_t sm_peer_map(struct na_plugin_addr *peer, uint64_t offset, uint64_t size, void **map_p)
+/* Maps a piece of the peer's segment, for reading only unless `is_writable` is set. */
+int32_t sm_peer_map(struct na_plugin_addr *peer, uint64_t offset, uint64_t size, bool is_writable,
+                    void **map_p)
 {
+    const int protection = is_writable ? PROT_READ | PROT_WRITE : PROT_READ;
     uint64_t file_size;
     int32_t ret;
     int fd;
 
     kit_lock_take(&peer->na_class->connect_lock);
-    ret = sm_peer_open(peer, O_RDONLY, &fd, &file_size);
+    ret = sm_peer_open(peer, is_writable ? O_RDWR : O_RDONLY, &fd, &file_size);
     kit_lock_drop(&peer->na_class->connect_lock);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     if (offset > file_size || size > file_size - offset)
         ret = NA_PLUGIN_PROTOCOL_ERROR;
     if (ret == NA_PLUGIN_SUCCESS) {
-        *map_p = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, (off_t) offset);
+        *map_p = mmap(NULL, size, protection, MAP_SHARED, fd, (off_t) offset);
         if (*map_p == MAP_FAILED)
             ret = NA_PLUGIN_NOMEM;
     }

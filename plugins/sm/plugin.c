@@ -14,7 +14,7 @@ static int32_t sm_offer_describe(const char *protocol, const char *device, char 
 static const void *sm_get_extension(const char *id);
 
 static const char *const sm_class_names[] = {"na", NULL};
-static const char *const sm_option_names[] = {"rma", NULL};
+static const char *const sm_option_names[] = {"rma", "pool", NULL};
 
 static const struct na_plugin sm_plugin = {
     .abi_version = NA_PLUGIN_ABI_VERSION,
@@ -127,5 +127,7 @@ static const void *sm_get_extension(const char *id)
         return &sm_counters_extension;
     if (strcmp(id, NA_PLUGIN_EXT_PEER_EVENTS) == 0)
         return &sm_peer_events_extension;
+    if (strcmp(id, NA_PLUGIN_EXT_MEM_ALLOC) == 0)
+        return &sm_mem_alloc_extension;
     return NULL;
 }

@@ -156,7 +156,7 @@ static int32_t sm_registration_part(struct na_plugin_addr *peer, uint32_t part,
         return NA_PLUGIN_PERMISSION;
     if (offset == SM_TABLE_ABSENT)
         return NA_PLUGIN_AGAIN;
-    ret = sm_peer_map(peer, offset, sm_part_size(part), &map);
+    ret = sm_peer_map(peer, offset, sm_part_size(part), false, &map);
     if (ret == NA_PLUGIN_NOENTRY)
         return NA_PLUGIN_HOSTUNREACH;
     if (ret != NA_PLUGIN_SUCCESS)

@@ -126,8 +126,15 @@ static int32_t sm_rma_start(struct na_plugin_context *context, bool is_put, stru
     ret = sm_rma_check(context, op);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    if (!sm_native_available(op->peer))
+    op->is_shared = sm_shared_available(op);
+    if (op->is_shared) {
+        ret = sm_shared_watch(op->peer);
+        if (ret != NA_PLUGIN_SUCCESS)
+            return ret;
+        sm_add(&context->transfers_shared, 1);
+    } else if (!sm_native_available(op->peer)) {
         return sm_copy_start(context, op);
+    }
     if (!sm_native_step(op, &status)) {
         kit_lock_take(&context->na_class->registry.lock);
         sm_op_list_append(&context->native, op);
@@ -136,7 +143,7 @@ static int32_t sm_rma_start(struct na_plugin_context *context, bool is_put, stru
         sm_context_kick(context);
         return NA_PLUGIN_SUCCESS;
     }
-    if (status == NA_PLUGIN_AGAIN) /* the system refuses attach */
+    if (status == NA_PLUGIN_AGAIN) /* see sm_native_step() */
         return sm_copy_start(context, op);
     kit_host->op_complete(op, status);
     return NA_PLUGIN_SUCCESS;

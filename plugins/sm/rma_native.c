@@ -59,8 +59,9 @@ static bool sm_native_probe(struct na_plugin_addr *peer)
 }
 
 /*
- * Copies the next piece. True when the transfer is finished, with its status. NA_PLUGIN_AGAIN: the
- * system refuses attach, so the transfer must be copied through the rings.
+ * Copies the next piece, by attach or from or to a mapped pool. True when the transfer is finished,
+ * with its status. NA_PLUGIN_AGAIN: the system refuses attach, or only the peer can check the
+ * registration, so the transfer must be copied through the rings.
  */
 bool sm_native_step(struct sm_op *op, int32_t *status_p)
 {
@@ -71,7 +72,9 @@ bool sm_native_step(struct sm_op *op, int32_t *status_p)
         ret = sm_writer_enter(op->peer, sm_registration_digest(op->peer, op->remote), &mark);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = sm_registration_check(op->peer, op->remote);
-    if (ret == NA_PLUGIN_SUCCESS)
+    if (ret == NA_PLUGIN_SUCCESS && op->is_shared)
+        sm_shared_piece(op);
+    else if (ret == NA_PLUGIN_SUCCESS)
         ret = sm_native_piece(op);
     if (mark != NULL)
         sm_writer_leave(mark);

@@ -6,7 +6,9 @@
  *     names reap memory_file segment            an endpoint's files and memory
  *     wake                                      ending the sleep of a context
  *     liveness peer_memory                      whether a peer is alive, reaching its memory
- *     registration writers cursor rma_native    registered memory, cross-memory attach
+ *     pool                                      memory that is allocated for programs
+ *     registration writers cursor               registered memory
+ *     rma_shared rma_native                     mapped pools of peers, cross-memory attach
  *     connect peer                              connections to a peer, the table of peers
  *     ring send                                 messages that are sent
  *     rma_copy memory rma                       transfers, memory handles
@@ -118,7 +120,8 @@ struct sm_handover {
 };
 #define SM_HANDOVER_MAGIC UINT64_C(0x5245444e4148534d)
 int32_t sm_peer_open(struct na_plugin_addr *peer, int flags, int *fd_p, uint64_t *size_p);
-int32_t sm_peer_map(struct na_plugin_addr *peer, uint64_t offset, uint64_t size, void **map_p);
+int32_t sm_peer_map(struct na_plugin_addr *peer, uint64_t offset, uint64_t size, bool is_writable,
+                    void **map_p);
 int32_t sm_handover_ask(struct na_plugin_addr *peer, uint32_t id);
 int32_t sm_handover_attach(struct na_plugin_addr *peer, int fd);
 int sm_descriptors_send(int socket_fd, const struct sockaddr_un *address, const void *buf,
@@ -132,6 +135,11 @@ static inline bool sm_peer_mapped(struct na_plugin_addr *peer)
 {
     return sm_load_acquire(&peer->mapped);
 }
+
+/* pool.c */
+extern const struct na_plugin_mem_alloc sm_mem_alloc_extension;
+int32_t sm_pool_configure(struct na_plugin_class *na_class, const struct na_plugin_init *init);
+void sm_pool_close(struct na_plugin_class *na_class);
 
 /* registration.c: the table in which peers check registrations */
 void sm_registration_grow(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
@@ -181,6 +189,12 @@ void sm_cursor_seek(struct sm_cursor *cursor, const struct na_plugin_mem *mem, u
 void *sm_cursor_span(struct sm_cursor *cursor, uint64_t wanted, uint64_t *size_p);
 uint32_t sm_cursor_iovecs(struct sm_cursor *cursor, uint64_t length, struct iovec *vectors,
                           uint32_t count, uint64_t *length_p);
+
+/* rma_shared.c: transfers with memory of a peer's pool */
+bool sm_shared_available(const struct sm_op *op);
+int32_t sm_shared_watch(struct na_plugin_addr *peer);
+void sm_shared_piece(struct sm_op *op);
+void sm_shared_forget(struct na_plugin_addr *peer);
 
 /* rma_native.c */
 bool sm_native_available(struct na_plugin_addr *peer);

@@ -258,7 +258,8 @@ HG_PUBLIC hg_size_t hg_proc_get_extra_size(hg_proc_t proc);
  * \param proc [IN]     processor
  * \param mine [IN]     not 0: the processor; 0: the caller
  *
- * \return HG_SUCCESS; HG_INVALID_ARG if there is no extra buffer
+ * \return HG_SUCCESS; HG_INVALID_ARG if there is no extra buffer; HG_OPNOTSUPPORTED (since 1.1) if
+ *         it is of an RPC that is being encoded, whose buffers free() cannot free
  *
  * One thread at a time for a processor. \since 1.0
  */

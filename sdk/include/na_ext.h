@@ -430,6 +430,33 @@ NA_PUBLIC na_return_t NA_Mem_handle_grant(na_class_t *na_class, na_mem_handle_t 
                                           na_addr_t *addr);
 
 /**
+ * Allocate memory for transfers. Over a transport that has faster memory than others, transfers of
+ * peers with this memory are faster: over na+sm they are one copy between processes, without the
+ * system. Otherwise, and when there is no such memory left, this is ordinary memory. The memory is
+ * registered and used like any other. A process that fork() creates may share it with its parent.
+ *
+ * \param na_class [IN]  the class
+ * \param size [IN]      in bytes, not 0
+ *
+ * \return zero-filled memory, aligned for any type and owned by the caller, who frees it by
+ *         NA_Mem_free() before NA_Finalize(); NULL if there is none, an argument is wrong, or the
+ *         class was inherited by fork()
+ *
+ * Any thread. \since 1.1
+ */
+NA_PUBLIC void *NA_Mem_alloc(na_class_t *na_class, size_t size);
+
+/**
+ * Free memory, which is not registered any more.
+ *
+ * \param na_class [IN]  the class
+ * \param buf [IN]       memory of NA_Mem_alloc() from the same class; NULL is allowed
+ *
+ * Does nothing if the class was inherited by fork(). Any thread. \since 1.1
+ */
+NA_PUBLIC void NA_Mem_free(na_class_t *na_class, void *buf);
+
+/**
  * Get the size limit of one NA_Put() or NA_Get().
  *
  * \param na_class [IN]  the class

@@ -830,6 +830,7 @@ NA_PLUGIN_ASSERT(offsetof(struct na_plugin_class_info, max_segments) == 56);
  */
 #include "na_plugin_addr_serialize.h"
 #include "na_plugin_counters.h"
+#include "na_plugin_mem_alloc.h"
 #include "na_plugin_mem_grant.h"
 #include "na_plugin_mem_segments.h"
 #include "na_plugin_multi_recv.h"

@@ -542,7 +542,7 @@ static void what_the_transport_keeps_counts_but_holds_no_pages(void **state)
     hg_class = pair.origin.hg_class;
     set_budget(&pair.origin, 2 * size, 0);
     budget_occupy(&pair, &hg_rpc_class(hg_class)->in_budget, &wait);
-    block = hg_block_get(hg_class, size);
+    block = hg_block_get(hg_class, HG_BLOCK_SINK, size);
     assert_non_null(block);
     block->charge = wait.charge;
     memory = block->memory;

@@ -207,7 +207,8 @@ static void an_option_that_sm_does_not_know_is_refused(void **state)
     static const char *const wrong[][2] = {
         {"na+sm://?rma=sometimes", "option rma is '(a longer word)'; 'auto' and 'copy' are known"},
         {"na+sm://?rma=", "option rma is ''"},
-        {"na+sm://?arm=copy", "option \"arm=copy\": it is unknown; the options of sm are: rma"},
+        {"na+sm://?arm=copy",
+         "option \"arm=copy\": it is unknown; the options of sm are: rma, pool"},
     };
 
     (void) state;

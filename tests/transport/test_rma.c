@@ -28,8 +28,22 @@ static bool is_attached(void)
     return strstr(test_init_string(), "na+sm") != NULL && (way == NULL || strcmp(way, "copy") != 0);
 }
 
+static void transfer_every_size(const char *option);
+
 /* The target sleeps without progress, unless the transport needs its progress for each piece. */
 static void every_size_at_every_offset_is_exact(void **state)
+{
+    (void) state;
+    transfer_every_size("idle");
+}
+
+static void every_size_in_allocated_memory_is_exact(void **state)
+{
+    (void) state;
+    transfer_every_size("allocated");
+}
+
+static void transfer_every_size(const char *option)
 {
     static const size_t sizes[] = {1,     8,    72,     73,     100,    4095,    4096,
                                    8151,  8152, 8153,   65536,  100000, 1000003, BYTES,
@@ -37,8 +51,7 @@ static void every_size_at_every_offset_is_exact(void **state)
     struct rma rma;
     uint64_t remote;
 
-    (void) state;
-    assert_int_equal(rma_open(&rma, "idle", NA_MEM_READWRITE, BYTES, 1), 0);
+    assert_int_equal(rma_open(&rma, option, NA_MEM_READWRITE, BYTES, 1), 0);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         size_t from = (BYTES - sizes[i]) / 3, to = (BYTES - sizes[i]) / 2;
 
@@ -564,6 +577,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_size_at_every_offset_is_exact),
+        cmocka_unit_test(every_size_in_allocated_memory_is_exact),
         cmocka_unit_test(sixteen_mebibytes_and_a_byte_go_both_ways),
         cmocka_unit_test(pieces_are_one_range),
         cmocka_unit_test(many_in_flight_end_each_for_itself),

@@ -11,6 +11,7 @@
 #    define _GNU_SOURCE
 #endif
 
+#include "na_ext.h"
 #include "transport_agent.h"
 #include "transport_test.h"
 
@@ -70,6 +71,7 @@ static void peer_send_done(const struct na_cb_info *info);
 static void peer_send_free(struct peer_send *send);
 static void peer_reply(const struct peer_call *call, const void *buf, size_t size);
 static void peer_expose(const struct peer_call *call);
+static void peer_bytes_free(void);
 static void peer_flood(const struct peer_call *call);
 static void peer_get_loop(const struct peer_call *call);
 static void peer_transfer(const struct peer_call *call);
@@ -94,6 +96,7 @@ static na_mem_handle_t *peer_memory;
 static bool peer_memory_registered;
 static uint8_t *peer_bytes;
 static size_t peer_bytes_size;
+static bool peer_is_allocating; /* by NA_Mem_alloc() */
 static uint64_t peer_counts[2];
 static uint64_t peer_next;
 
@@ -162,6 +165,7 @@ static bool peer_open(const char *init_string, const char *option)
     peer_message = NA_Msg_get_max_unexpected_size(peer_class);
     if (NA_Msg_get_max_expected_size(peer_class) < peer_message)
         peer_message = NA_Msg_get_max_expected_size(peer_class);
+    peer_is_allocating = strcmp(option, "allocated") == 0;
     if (strcmp(option, "undumpable") == 0 && prctl(PR_SET_DUMPABLE, 0) != 0)
         return false;
     for (unsigned int i = 0; i < peer_context_count; i++) {
@@ -379,9 +383,10 @@ static void peer_expose(const struct peer_call *call)
     size_t size;
 
     peer_memory_close();
-    free(peer_bytes);
+    peer_bytes_free();
     peer_bytes_size = piece * count;
-    peer_bytes = malloc(peer_bytes_size);
+    peer_bytes =
+        peer_is_allocating ? NA_Mem_alloc(peer_class, peer_bytes_size) : malloc(peer_bytes_size);
     for (size_t i = 0; i < peer_bytes_size; i++)
         peer_bytes[i] = (uint8_t) (i * 7 + 3);
     for (size_t i = 0; i < count; i++) {
@@ -401,6 +406,15 @@ static void peer_expose(const struct peer_call *call)
         NA_Mem_handle_serialize(peer_class, handle, size, peer_memory) != NA_SUCCESS)
         return;
     peer_reply(call, handle, size);
+}
+
+static void peer_bytes_free(void)
+{
+    if (peer_is_allocating)
+        NA_Mem_free(peer_class, peer_bytes);
+    else
+        free(peer_bytes);
+    peer_bytes = NULL;
 }
 
 static void peer_flood(const struct peer_call *call)
@@ -518,6 +532,8 @@ static bool peer_close(void)
     }
     for (int i = 0; i < 10; i++)
         peer_progress(0);
+    if (peer_is_allocating)
+        peer_bytes_free();
     for (unsigned int i = 0; i < peer_context_count; i++)
         good = NA_Context_destroy(peer_class, peer_contexts[i]) == NA_SUCCESS && good;
     good = good && NA_Finalize(peer_class) == NA_SUCCESS;
@@ -527,8 +543,8 @@ static bool peer_close(void)
         free(peer_sends[i].buf);
     /* Freed after the class: libfabric's tcp provider still receives the rest of a put that has
      * begun. */
-    free(peer_bytes);
-    peer_bytes = NULL; /* an agent may be a peer again */
+    if (!peer_is_allocating)
+        peer_bytes_free(); /* an agent may be a peer again */
     return good;
 }
 

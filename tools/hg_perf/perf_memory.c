@@ -34,17 +34,23 @@ static uint64_t segment_bytes(pid_t pid, const char *range, const char *path,
 
 void *perf_buffer_create(uint64_t size, uint64_t seed)
 {
-    uint64_t *buffer = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    uint64_t words = size / sizeof(*buffer);
+    void *buffer = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (buffer == MAP_FAILED) {
         tool_error("cannot map a buffer of %" PRIu64 " bytes: %s", size, strerror(errno));
         return NULL;
     }
-    for (uint64_t i = 0; i < words; i++)
-        buffer[i] = pattern_word(seed, i);
-    memset(buffer + words, (int) (seed & 0x7f), size % sizeof(*buffer));
+    perf_buffer_fill(buffer, size, seed);
     return buffer;
+}
+
+void perf_buffer_fill(void *buffer, uint64_t size, uint64_t seed)
+{
+    uint64_t *words = buffer, count = size / sizeof(*words);
+
+    for (uint64_t i = 0; i < count; i++)
+        words[i] = pattern_word(seed, i);
+    memset(words + count, (int) (seed & 0x7f), size % sizeof(*words));
 }
 
 bool perf_buffer_check(const void *buffer, uint64_t size, uint64_t seed)

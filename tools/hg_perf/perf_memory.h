@@ -14,6 +14,9 @@
  * they are comparable. */
 void *perf_buffer_create(uint64_t size, uint64_t seed);
 
+/* Writes the pattern of seed. */
+void perf_buffer_fill(void *buffer, uint64_t size, uint64_t seed);
+
 /* True if the buffer contains the pattern of seed. */
 bool perf_buffer_check(const void *buffer, uint64_t size, uint64_t seed);
 

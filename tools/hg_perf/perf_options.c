@@ -56,6 +56,9 @@ static const char help_text[] =
     "    --clients N        origin endpoints (default 1); prints what the memory of a peer is\n"
     "    --processes N      processes they are in (default: one each, at most 16)\n"
     "    --push             bulk: the target writes to the origin\n"
+    "    --allocated        bulk: the library allocates the origin's memory (HG_Bulk_create() "
+    "without\n"
+    "                       addresses), which is faster over na+sm\n"
     "    --transfers N      bulk: transfers of each RPC, one after the other (default 1)\n"
     "    --op OP            na: message (default), put or get\n"
     "    --with-limits      measure the limits, too, for as long again, in rounds that take turns\n"
@@ -104,6 +107,7 @@ enum option_id {
     OPTION_CLIENTS,
     OPTION_PROCESSES,
     OPTION_PUSH,
+    OPTION_ALLOCATED,
     OPTION_TRANSFERS,
     OPTION_OP,
     OPTION_WITH_LIMITS,
@@ -133,6 +137,7 @@ static const struct option long_options[] = {
     {"clients", required_argument, NULL, OPTION_CLIENTS},
     {"processes", required_argument, NULL, OPTION_PROCESSES},
     {"push", no_argument, NULL, OPTION_PUSH},
+    {"allocated", no_argument, NULL, OPTION_ALLOCATED},
     {"transfers", required_argument, NULL, OPTION_TRANSFERS},
     {"op", required_argument, NULL, OPTION_OP},
     {"with-limits", no_argument, NULL, OPTION_WITH_LIMITS},
@@ -182,6 +187,7 @@ static const struct {
     {OPTION_EVERY, MODE(PERF_RPC) | MODE(PERF_BULK)},
     {OPTION_LOOP, MODE(PERF_RPC) | MODE(PERF_BULK) | MODE(PERF_IDLE) | MODE(PERF_SWEEP)},
     {OPTION_PUSH, MODE(PERF_BULK)},
+    {OPTION_ALLOCATED, MODE(PERF_BULK)},
     {OPTION_TRANSFERS, MODE(PERF_BULK)},
     {OPTION_OP, MODE(PERF_NA)},
     {OPTION_WITH_LIMITS, MODES_TARGET},
@@ -349,6 +355,9 @@ static bool option_apply_plain(struct perf_options *options, int id, const char 
         return true;
     case OPTION_PUSH:
         options->push = true;
+        return true;
+    case OPTION_ALLOCATED:
+        options->allocated = true;
         return true;
     case OPTION_WITH_LIMITS:
         options->with_limits = true;

@@ -273,7 +273,7 @@ static hg_return_t slot_open(const struct origin *origin, const struct origin_cl
     hg_size_t size = options->size;
     hg_return_t ret;
 
-    if (bulk || size > PERF_RPC_SIZE_MIN) {
+    if (!options->allocated && (bulk || size > PERF_RPC_SIZE_MIN)) {
         slot->memory = perf_buffer_create(size, slot->bulk_in.seed);
         if (slot->memory == NULL)
             return HG_NOMEM;
@@ -283,8 +283,12 @@ static hg_return_t slot_open(const struct origin *origin, const struct origin_cl
     if (ret == HG_SUCCESS && context_id != 0)
         ret = HG_Set_target_id(slot->handle, (uint8_t) context_id);
     if (ret == HG_SUCCESS && bulk)
-        ret = HG_Bulk_create(client->hg_class, 1, &slot->memory, &size,
+        ret = HG_Bulk_create(client->hg_class, 1, options->allocated ? NULL : &slot->memory, &size,
                              options->push ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY, &slot->bulk);
+    if (ret == HG_SUCCESS && options->allocated) {
+        ret = HG_Bulk_access(slot->bulk, 0, size, HG_BULK_READWRITE, 1, &slot->memory, NULL, NULL);
+        perf_buffer_fill(slot->memory, size, slot->bulk_in.seed);
+    }
     slot->payload.size = size;
     slot->payload.data = slot->memory;
     slot->payload.capacity = size;
@@ -302,7 +306,8 @@ static void slot_close(const struct origin *origin, struct origin_slot *slot)
         (void) HG_Bulk_free(slot->bulk);
     if (slot->handle != HG_HANDLE_NULL)
         (void) HG_Destroy(slot->handle);
-    perf_buffer_destroy(slot->memory, origin->options->size);
+    if (!origin->options->allocated)
+        perf_buffer_destroy(slot->memory, origin->options->size);
 }
 
 static void *worker_measure(void *arg)

@@ -25,6 +25,8 @@ static void handles(void);
 static void idle_target(void);
 static void inbound(void);
 static void range(void);
+static void allocation(void);
+static void allocation_contract(void);
 static void range_require_refused(struct conf_exchange *exchange, const struct conf_memory *wide,
                                   uint64_t offset, uint64_t length);
 
@@ -52,6 +54,9 @@ const struct conf_check conf_checks_rma[] = {
     {614, "rma.native", "Native transfers need no polling of the target", idle_target, 0},
     {615, "rma.inbound", "A peer puts to and gets from memory of ours", inbound, 0},
     {616, "rma.range", "A target gives and takes nothing beyond the memory of a handle", range, 0},
+    {617, "rma.allocated",
+     "Memory that the plugin allocates is zero-filled, and is accessed like other memory",
+     allocation, 0},
     {0, NULL, NULL, NULL, 0},
 };
 
@@ -503,4 +508,70 @@ static void range_require_refused(struct conf_exchange *exchange, const struct c
                      put ? "put" : "get", (unsigned long long) length, (unsigned long long) offset,
                      (unsigned long long) exchange->size);
     }
+}
+
+static void allocation(void)
+{
+    const uint64_t size = 3u << 20, part = 70000;
+    struct conf_exchange exchange;
+    int32_t status;
+
+    conf_load();
+    conf_exchange_require_rma();
+    if (conf_plugin.alloc == NULL)
+        conf_skip("it allocates no memory");
+    allocation_contract();
+    conf_exchange_open_loaded(&exchange, size, 1 | CONF_ALLOCATED, 1 | CONF_ALLOCATED,
+                              NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
+    conf_exchange_get(&exchange, 0, 0, size, 1);
+    conf_memory_fill(&exchange.local, 0, size, 5);
+    conf_exchange_put(&exchange, part, part, part);
+    conf_exchange_verify(&exchange, 0, part, 1);
+    conf_exchange_verify(&exchange, part, part, 5);
+    conf_exchange_verify(&exchange, 2 * part, size - 2 * part, 1);
+    conf_exchange_put(&exchange, 0, 0, size);
+    conf_exchange_verify(&exchange, 0, size, 5);
+    conf_peer_tell(&exchange.peer, CONF_PEER_HIDE, CONF_PEER_ECHO, 0);
+    status = conf_transfer_wait(&exchange.end, false, &exchange.local, 0, exchange.remote, 0, part,
+                                exchange.peer.addr);
+    conf_require(status != NA_PLUGIN_SUCCESS || !is_enforceable(&exchange.end),
+                 "the target carries transfers out itself, and gives what was deregistered");
+    conf_note("a get of deregistered memory: %s", conf_status_name(status));
+    conf_exchange_close(&exchange);
+}
+
+/* Sizes around pages and powers of two; each block is used, freed, and allocated once more. */
+static void allocation_contract(void)
+{
+    static const uint64_t sizes[] = {1, 4095, 4096, 4097, 20481, 65536, 1u << 20, (5u << 20) + 1};
+    const struct na_plugin_mem_alloc *alloc = conf_plugin.alloc;
+    unsigned int none = 0;
+    struct conf_end end;
+    uint8_t *other;
+
+    conf_open(&end, NULL);
+    for (unsigned int i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+        const uint64_t size = sizes[i / 2];
+        uint8_t *first = alloc->mem_alloc(end.na_class, size);
+        uint8_t *second = alloc->mem_alloc(end.na_class, size);
+
+        none += first == NULL || second == NULL;
+        for (uint64_t j = 0; j < size && first != NULL && second != NULL; j++) {
+            conf_require(first[j] == 0 && second[j] == 0, "byte %llu of %llu is not zero",
+                         (unsigned long long) j, (unsigned long long) size);
+            first[j] = 0xff;
+        }
+        conf_require(
+            (first == NULL || alloc->mem_free(end.na_class, first) == NA_PLUGIN_SUCCESS) &&
+                (second == NULL || alloc->mem_free(end.na_class, second) == NA_PLUGIN_SUCCESS),
+            "mem_free refuses memory of mem_alloc");
+    }
+    other = malloc(4096);
+    conf_require(other != NULL, "no memory");
+    conf_require(alloc->mem_free(end.na_class, other) == NA_PLUGIN_NOENTRY,
+                 "mem_free takes memory of another allocator");
+    free(other);
+    conf_note("%u of %u pairs are left to the core", none,
+              (unsigned int) (2 * sizeof(sizes) / sizeof(sizes[0])));
+    conf_close(&end);
 }

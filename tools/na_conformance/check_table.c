@@ -276,6 +276,7 @@ static void table_extensions(void)
     extension_check(NA_PLUGIN_EXT_MULTI_RECV, sizeof(struct na_plugin_multi_recv), 1);
     extension_check(NA_PLUGIN_EXT_ADDR_SERIALIZE, sizeof(struct na_plugin_addr_serialize), 3);
     extension_check(NA_PLUGIN_EXT_COUNTERS, sizeof(struct na_plugin_counters), 1);
+    extension_check(NA_PLUGIN_EXT_MEM_ALLOC, sizeof(struct na_plugin_mem_alloc), 2);
     conf_require(conf_plugin.table.get_extension("org.example.nothing/1") == NULL &&
                      conf_plugin.table.get_extension("na.multi_recv/999") == NULL &&
                      conf_plugin.table.get_extension("") == NULL,

@@ -59,6 +59,7 @@ void conf_load_into(const struct na_host *host)
     conf_plugin.serialize =
         extension_get(NA_PLUGIN_EXT_ADDR_SERIALIZE, sizeof(struct na_plugin_addr_serialize));
     conf_plugin.counters = extension_get(NA_PLUGIN_EXT_COUNTERS, sizeof(struct na_plugin_counters));
+    conf_plugin.alloc = extension_get(NA_PLUGIN_EXT_MEM_ALLOC, sizeof(struct na_plugin_mem_alloc));
 }
 
 void *conf_load_file(char *reason, size_t size)

@@ -24,6 +24,7 @@ struct conf_plugin {
     const struct na_plugin_multi_recv *multi_recv;
     const struct na_plugin_addr_serialize *serialize;
     const struct na_plugin_counters *counters;
+    const struct na_plugin_mem_alloc *alloc;
     void *handle;
     char protocol[128];
     char address[512]; /* without a port; may be empty */

@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+static void piece_open(struct conf_end *end, struct conf_block *piece, uint64_t size,
+                       bool is_allocated);
+static void piece_close(struct conf_end *end, struct conf_block *piece);
 static void memory_create(struct conf_memory *memory, uint32_t flags);
 static uint8_t *memory_at(const struct conf_memory *memory, uint64_t offset, uint64_t length,
                           uint64_t *run);
@@ -18,13 +21,17 @@ static int32_t transfer_step(struct conf_end *end, struct conf_op *op, bool put,
 void conf_memory_open(struct conf_memory *memory, struct conf_end *end, uint64_t size,
                       uint32_t count, uint32_t flags)
 {
+    const bool is_allocated = (count & CONF_ALLOCATED) != 0;
+
+    count &= ~CONF_ALLOCATED;
     memset(memory, 0, sizeof(*memory));
     memory->end = end;
     memory->size = size;
     memory->count = count == 0 ? 1 : count > CONF_PIECES_MAX ? CONF_PIECES_MAX : count;
     for (uint32_t i = 0; i < memory->count; i++)
-        conf_block_map(&memory->pieces[i], i + 1 < memory->count ? size / memory->count
-                                                                 : size - size / memory->count * i);
+        piece_open(end, &memory->pieces[i],
+                   i + 1 < memory->count ? size / memory->count : size - size / memory->count * i,
+                   is_allocated);
     memory_create(memory, flags);
     conf_memory_register(memory);
 }
@@ -54,7 +61,7 @@ void conf_memory_close(struct conf_memory *memory)
     conf_memory_forget(memory->end, memory->mem);
     conf_memory_check(memory);
     for (uint32_t i = 0; i < memory->count; i++)
-        conf_block_unmap(&memory->pieces[i]);
+        piece_close(memory->end, &memory->pieces[i]);
     memory->mem = NULL;
 }
 
@@ -107,7 +114,8 @@ uint64_t conf_memory_differs(const struct conf_memory *memory, uint64_t offset, 
 void conf_memory_check(const struct conf_memory *memory)
 {
     for (uint32_t i = 0; i < memory->count; i++)
-        conf_block_check(&memory->pieces[i], "registered memory");
+        if (memory->pieces[i].map != NULL)
+            conf_block_check(&memory->pieces[i], "registered memory");
 }
 
 uint64_t conf_memory_serialize(struct conf_memory *memory, void *buf, uint64_t size)
@@ -203,6 +211,27 @@ int32_t conf_memory_exchange(struct conf_end *end, struct na_plugin_addr *addr, 
     conf_memory_close(&local);
     conf_memory_forget(end, remote);
     return status;
+}
+
+/* A plugin may have no memory of that size. */
+static void piece_open(struct conf_end *end, struct conf_block *piece, uint64_t size,
+                       bool is_allocated)
+{
+    if (is_allocated && conf_plugin.alloc != NULL)
+        piece->data = conf_plugin.alloc->mem_alloc(end->na_class, size);
+    piece->size = size;
+    if (piece->data == NULL)
+        conf_block_map(piece, size);
+}
+
+static void piece_close(struct conf_end *end, struct conf_block *piece)
+{
+    if (piece->map != NULL) {
+        conf_block_unmap(piece);
+        return;
+    }
+    conf_require(conf_plugin.alloc->mem_free(end->na_class, piece->data) == NA_PLUGIN_SUCCESS,
+                 "mem_free refuses memory of mem_alloc");
 }
 
 static void memory_create(struct conf_memory *memory, uint32_t flags)

@@ -7,6 +7,7 @@
 #include "na_conformance/end.h"
 
 #define CONF_PIECES_MAX 16
+#define CONF_ALLOCATED  0x100u /* added to a number of pieces: the plugin allocates them */
 
 struct conf_memory {
     struct conf_end *end;
@@ -17,7 +18,7 @@ struct conf_memory {
     bool registered;
 };
 
-/* `count` 0 means one piece. */
+/* `count` 0 means one piece. Pieces that the plugin allocates have no guards. */
 void conf_memory_open(struct conf_memory *memory, struct conf_end *end, uint64_t size,
                       uint32_t count, uint32_t flags);
 void conf_memory_close(struct conf_memory *memory); /* no effect unless open */

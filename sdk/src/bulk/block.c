@@ -8,6 +8,7 @@
 #include "bulk/block.h"
 
 #include "bulk/bulk_internal.h"
+#include "engine/memory.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -20,7 +21,8 @@
 #define HG_BLOCKS_CACHED_MAX     (UINT64_C(64) << 20)
 
 static uint32_t hg_block_class_of(hg_size_t size, hg_size_t *capacity_p);
-static struct hg_block *hg_block_new(hg_class_t *hg_class, hg_size_t capacity, uint32_t index);
+static struct hg_block *hg_block_new(hg_class_t *hg_class, enum hg_block_kind kind,
+                                     hg_size_t capacity, uint32_t index);
 static void hg_block_delete(struct hg_block *block);
 static void hg_block_discard(const struct hg_block *block);
 static void hg_block_sink_freed(void *arg);
@@ -33,14 +35,14 @@ void hg_blocks_init(struct hg_blocks *blocks)
 void hg_blocks_drain(hg_class_t *hg_class)
 {
     struct hg_blocks *blocks = &hg_class->bulk->blocks;
-    uint32_t i;
+    struct hg_block **lists = &blocks->free[0][0];
 
     (void) pthread_mutex_lock(&blocks->lock);
-    for (i = 0; i < HG_BLOCK_CLASSES; i++) {
-        while (blocks->free[i] != NULL) {
-            struct hg_block *block = blocks->free[i];
+    for (uint32_t i = 0; i < HG_BLOCK_KINDS * HG_BLOCK_CLASSES; i++) {
+        while (lists[i] != NULL) {
+            struct hg_block *block = lists[i];
 
-            blocks->free[i] = block->next;
+            lists[i] = block->next;
             hg_block_delete(block);
         }
     }
@@ -48,22 +50,23 @@ void hg_blocks_drain(hg_class_t *hg_class)
     (void) pthread_mutex_unlock(&blocks->lock);
 }
 
-struct hg_block *hg_block_get(hg_class_t *hg_class, hg_size_t size)
+struct hg_block *hg_block_get(hg_class_t *hg_class, enum hg_block_kind kind, hg_size_t size)
 {
-    struct hg_block *block = NULL;
+    struct hg_block *block, **list;
     hg_size_t capacity;
     uint32_t index = hg_block_class_of(size, &capacity);
 
     if (hg_class == NULL || index == HG_BLOCK_CLASSES)
-        return hg_block_new(hg_class, capacity, index);
+        return hg_block_new(hg_class, kind, capacity, index);
+    list = &hg_class->bulk->blocks.free[kind][index];
     (void) pthread_mutex_lock(&hg_class->bulk->blocks.lock);
-    block = hg_class->bulk->blocks.free[index];
+    block = *list;
     if (block != NULL) {
-        hg_class->bulk->blocks.free[index] = block->next;
+        *list = block->next;
         hg_class->bulk->blocks.kept -= capacity;
     }
     (void) pthread_mutex_unlock(&hg_class->bulk->blocks.lock);
-    return block != NULL ? block : hg_block_new(hg_class, capacity, index);
+    return block != NULL ? block : hg_block_new(hg_class, kind, capacity, index);
 }
 
 void hg_block_put(struct hg_block *block)
@@ -96,8 +99,8 @@ void hg_block_put(struct hg_block *block)
     (void) pthread_mutex_lock(&blocks->lock);
     is_cached = blocks->kept + block->capacity <= HG_BLOCKS_CACHED_MAX;
     if (is_cached) {
-        block->next = blocks->free[block->index];
-        blocks->free[block->index] = block;
+        block->next = blocks->free[block->kind][block->index];
+        blocks->free[block->kind][block->index] = block;
         blocks->kept += block->capacity;
     }
     (void) pthread_mutex_unlock(&blocks->lock);
@@ -164,7 +167,8 @@ static uint32_t hg_block_class_of(hg_size_t size, hg_size_t *capacity_p)
     return index;
 }
 
-static struct hg_block *hg_block_new(hg_class_t *hg_class, hg_size_t capacity, uint32_t index)
+static struct hg_block *hg_block_new(hg_class_t *hg_class, enum hg_block_kind kind,
+                                     hg_size_t capacity, uint32_t index)
 {
     struct hg_block *block = calloc(1, sizeof(*block));
 
@@ -172,8 +176,12 @@ static struct hg_block *hg_block_new(hg_class_t *hg_class, hg_size_t capacity, u
         return NULL;
     block->hg_class = hg_class;
     block->capacity = capacity;
+    block->kind = kind;
     block->index = index;
-    block->memory = aligned_alloc(HG_BLOCK_PAGE, (size_t) capacity);
+    if (hg_class != NULL && kind == HG_BLOCK_SOURCE)
+        block->memory = hg_memory_alloc(hg_class, capacity);
+    else
+        block->memory = aligned_alloc(HG_BLOCK_PAGE, (size_t) capacity);
     if (block->memory == NULL) {
         free(block);
         return NULL;
@@ -185,7 +193,10 @@ static void hg_block_delete(struct hg_block *block)
 {
     (void) HG_Bulk_free(block->source);
     (void) HG_Bulk_free(block->sink);
-    free(block->memory);
+    if (block->hg_class != NULL && block->kind == HG_BLOCK_SOURCE)
+        hg_memory_free(block->hg_class, block->memory);
+    else
+        free(block->memory);
     free(block);
 }
 

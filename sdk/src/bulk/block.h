@@ -9,11 +9,18 @@
 /* Number of free lists: 4 KiB to 8 MiB, four sizes for each power of two. */
 #define HG_BLOCK_CLASSES 45u
 
+/* What a block of a class is for. Peers read a source, so its memory is hg_memory_alloc()'s. */
+enum hg_block_kind {
+    HG_BLOCK_SOURCE,
+    HG_BLOCK_SINK,
+    HG_BLOCK_KINDS
+};
+
 /* Cache of the free blocks of a class. */
 struct hg_blocks {
     pthread_mutex_t lock;
-    struct hg_block *free[HG_BLOCK_CLASSES]; /* linked by next, LIFO */
-    hg_size_t kept;                          /* total bytes */
+    struct hg_block *free[HG_BLOCK_KINDS][HG_BLOCK_CLASSES]; /* linked by next, LIFO */
+    hg_size_t kept;                                          /* total bytes */
 };
 
 void hg_blocks_init(struct hg_blocks *blocks);
@@ -32,22 +39,23 @@ struct hg_bulk_class {
 /* A block has a single owner. */
 struct hg_block {
     hg_class_t *hg_class;
-    void *memory;       /* page-aligned; contains data of an earlier use */
+    void *memory;       /* contains data of an earlier use */
     hg_size_t capacity; /* in bytes, a multiple of HG_BLOCK_PAGE */
-    hg_bulk_t source;   /* descriptor for peers to read; HG_BULK_NULL until hg_block_expose() */
-    hg_bulk_t sink;     /* descriptor for local writes; HG_BULK_NULL until hg_block_describe() */
-    uint32_t index;     /* of its free list */
+    enum hg_block_kind kind;
+    hg_bulk_t source; /* descriptor for peers to read; HG_BULK_NULL until hg_block_expose() */
+    hg_bulk_t sink;   /* descriptor for local writes; HG_BULK_NULL until hg_block_describe() */
+    uint32_t index;   /* of its free list */
     struct hg_charge charge; /* what the block is charged to until hg_block_put() */
     struct hg_block *next;
 };
 
 /* Take a block of at least `size` bytes; without a class nothing is cached. NULL: out of memory. */
-struct hg_block *hg_block_get(hg_class_t *hg_class, hg_size_t size);
+struct hg_block *hg_block_get(hg_class_t *hg_class, enum hg_block_kind kind, hg_size_t size);
 
 /* Return a block to the cache, or free it. */
 void hg_block_put(struct hg_block *block);
 
-/* Free the block but not its memory, which the caller frees by free(). */
+/* Free a block without a class, but not its memory, which the caller frees by free(). */
 void *hg_block_take(struct hg_block *block);
 
 /*

@@ -3,6 +3,7 @@
 #include "bulk/bulk_internal.h"
 #include "bulk/bulk_registry.h"
 #include "engine/fork.h"
+#include "engine/memory.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -264,10 +265,7 @@ static hg_return_t hg_bulk_segments_check(uint32_t count, void **buf_ptrs,
     return HG_SUCCESS;
 }
 
-/*
- * Allocate one block for all segments. calloc() gets large blocks from the kernel, which zeroes
- * pages on first touch.
- */
+/* Allocate one block for all segments. */
 static hg_return_t hg_bulk_memory_alloc(struct hg_bulk *bulk, uint32_t count,
                                         const hg_size_t *buf_sizes)
 {
@@ -275,12 +273,12 @@ static hg_return_t hg_bulk_memory_alloc(struct hg_bulk *bulk, uint32_t count,
     void **buf_ptrs;
     hg_return_t ret;
 
-    bulk->owned_free = free;
     buf_ptrs = calloc(count, sizeof(*buf_ptrs));
     for (uint32_t i = 0; i < count; i++)
         total += (buf_sizes[i] + HG_BULK_ALIGNMENT - 1) & ~(hg_size_t) (HG_BULK_ALIGNMENT - 1);
-    bulk->owned = total >= bulk->size ? calloc(1, total > 0 ? (size_t) total : 1) : NULL;
-    if (buf_ptrs == NULL || bulk->owned == NULL) {
+    if (total >= bulk->size)
+        bulk->allocated = hg_memory_alloc(bulk->hg_class, total > 0 ? total : 1);
+    if (buf_ptrs == NULL || bulk->allocated == NULL) {
         HG_LOG_ERROR("cannot allocate %" PRIu64 " bytes for %" PRIu32 " segments: out of memory",
                      bulk->size, count);
         free(buf_ptrs);
@@ -288,7 +286,7 @@ static hg_return_t hg_bulk_memory_alloc(struct hg_bulk *bulk, uint32_t count,
     }
     total = 0;
     for (uint32_t i = 0; i < count; i++) {
-        buf_ptrs[i] = (char *) bulk->owned + total;
+        buf_ptrs[i] = (char *) bulk->allocated + total;
         total += (buf_sizes[i] + HG_BULK_ALIGNMENT - 1) & ~(hg_size_t) (HG_BULK_ALIGNMENT - 1);
     }
     ret = hg_bulk_memory_set(bulk, count, buf_ptrs, buf_sizes);
@@ -329,6 +327,8 @@ static void hg_bulk_destroy(struct hg_bulk *bulk)
         (void) HG_Addr_free(hg_class, bulk->addr);
     (void) HG_Bulk_free(bulk->canonical);
     free(bulk->addr_wire);
+    if (bulk->allocated != NULL)
+        hg_memory_free(hg_class, bulk->allocated);
     if (bulk->owned_free != NULL)
         bulk->owned_free(bulk->owned);
     free(bulk->wire);

@@ -32,7 +32,8 @@ struct hg_bulk {
 
     struct hg_bulk_map memory;             /* empty if the bytes are not in this process */
     struct hg_bulk_map paths[HG_PATH_MAX]; /* memory handles; empty for closed paths */
-    void *owned;                           /* argument of owned_free, e.g. allocated memory */
+    void *allocated;                       /* the memory, if HG_Bulk_create() allocated it */
+    void *owned;                           /* argument of owned_free */
     void (*owned_free)(void *);
 
     hg_addr_t addr;             /* of a bound descriptor; else HG_ADDR_NULL */

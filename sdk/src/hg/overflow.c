@@ -271,7 +271,7 @@ static hg_return_t hg_overflow_pull(struct hg_handle *handle, struct hg_extra *e
     hg_return_t ret;
     hg_bulk_t sink;
 
-    extra->block = hg_block_get(handle->info.hg_class, extra->size);
+    extra->block = hg_block_get(handle->info.hg_class, HG_BLOCK_SINK, extra->size);
     if (extra->block == NULL) {
         hg_budget_leave(&extra->wait.charge);
         return HG_NOMEM;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory handles: creation, registration, and their wire format. */
+/* Memory: allocation; memory handles: creation, registration, and their wire format. */
 
 #include "na/memory.h"
 
@@ -36,6 +36,35 @@ static na_return_t create_in_segments(struct na_class *na_class, const struct na
 static na_return_t segments_length(const struct na_segment *segments, size_t count,
                                    uint64_t *length_p);
 static na_return_t header_check(const struct mem_header *header, size_t buf_size);
+
+void *NA_Mem_alloc(na_class_t *na_class, size_t size)
+{
+    void *memory = NULL;
+
+    if (na_class_fork_refused(na_class, __func__))
+        return NULL;
+    if (na_class == NULL || size == 0) {
+        NA_LOG_ERROR("cannot allocate %zu bytes for class %p; pass a class and a size", size,
+                     (void *) na_class);
+        return NULL;
+    }
+    if (na_class->transport->mem_alloc.mem_alloc != NULL)
+        memory = na_class->transport->mem_alloc.mem_alloc(na_class->plugin_class, size);
+    return memory != NULL ? memory : calloc(1, size);
+}
+
+void NA_Mem_free(na_class_t *na_class, void *buf)
+{
+    if (buf == NULL || na_class_fork_refused(na_class, __func__))
+        return;
+    if (na_class == NULL) {
+        NA_LOG_ERROR("memory %p cannot be freed without its class", buf);
+        return;
+    }
+    if (na_class->transport->mem_alloc.mem_free == NULL ||
+        na_class->transport->mem_alloc.mem_free(na_class->plugin_class, buf) == NA_PLUGIN_NOENTRY)
+        free(buf);
+}
 
 na_return_t NA_Mem_handle_create(na_class_t *na_class, void *buf, size_t buf_size,
                                  unsigned long flags, na_mem_handle_t **mem_handle_p)

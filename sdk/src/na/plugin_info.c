@@ -154,6 +154,7 @@ static size_t list_capabilities(const struct na_transport *transport, uint64_t f
         {transport->multi_recv.msg_multi_recv_unexpected != NULL, "multi_recv"},
         {transport->addr_serialize.addr_serialize != NULL, "addr_serialize"},
         {transport->peer_events.peer_events_set != NULL, "peer_events"},
+        {transport->mem_alloc.mem_alloc != NULL, "memory_allocation"},
     };
     size_t count = 0;
 

@@ -249,7 +249,9 @@ static bool load_extensions(struct na_transport *transport, char *reason, size_t
         !load_extension(table, NA_PLUGIN_EXT_OFFER_DETAILS, &transport->offer_details,
                         sizeof(transport->offer_details), reason, size) ||
         !load_extension(table, NA_PLUGIN_EXT_MEM_GRANT, &transport->mem_grant,
-                        sizeof(transport->mem_grant), reason, size))
+                        sizeof(transport->mem_grant), reason, size) ||
+        !load_extension(table, NA_PLUGIN_EXT_MEM_ALLOC, &transport->mem_alloc,
+                        sizeof(transport->mem_alloc), reason, size))
         return false;
     if (transport->mem_segments.mem_create_segments != NULL && table->mem_create == NULL) {
         (void) snprintf(reason, size, "%s is there, but mem_create is not",
@@ -266,6 +268,8 @@ static bool load_extensions(struct na_transport *transport, char *reason, size_t
     if (serialize->addr_serialize_size == NULL || serialize->addr_serialize == NULL ||
         serialize->addr_deserialize == NULL)
         memset(serialize, 0, sizeof(*serialize));
+    if (transport->mem_alloc.mem_alloc == NULL || transport->mem_alloc.mem_free == NULL)
+        memset(&transport->mem_alloc, 0, sizeof(transport->mem_alloc));
     return true;
 }
 

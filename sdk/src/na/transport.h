@@ -8,6 +8,7 @@
 #include "na_plugin.h"
 #include "na_plugin_addr_serialize.h"
 #include "na_plugin_counters.h"
+#include "na_plugin_mem_alloc.h"
 #include "na_plugin_mem_grant.h"
 #include "na_plugin_mem_segments.h"
 #include "na_plugin_multi_recv.h"
@@ -38,6 +39,7 @@ struct na_transport {
     struct na_plugin_peer_events peer_events;
     struct na_plugin_offer_details offer_details;
     struct na_plugin_mem_grant mem_grant;
+    struct na_plugin_mem_alloc mem_alloc; /* with both functions, or without any */
 };
 
 /* Surround calls that load a plugin, list its protocols or open a class: they set

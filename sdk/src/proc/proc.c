@@ -271,7 +271,8 @@ static hg_return_t hg_proc_grow(struct hg_proc *proc, hg_size_t wanted)
     if (size < wanted)
         size = wanted;
     /* A processor that the program created may outlive its class, so it takes an uncached block. */
-    block = hg_block_get(proc->handle != HG_HANDLE_NULL ? proc->hg_class : NULL, size);
+    block =
+        hg_block_get(proc->handle != HG_HANDLE_NULL ? proc->hg_class : NULL, HG_BLOCK_SOURCE, size);
     if (block == NULL) {
         HG_LOG_ERROR("cannot encode %" PRIu64 " bytes: out of memory", wanted);
         return HG_NOMEM;

@@ -65,6 +65,12 @@ hg_return_t hg_proc_set_extra_buf_is_mine(hg_proc_t proc, uint8_t mine)
 {
     if (proc->extra_buf == NULL)
         return HG_INVALID_ARG;
+    if (mine == 0 && proc->extra_block != NULL && proc->extra_block->hg_class != NULL) {
+        HG_LOG_ERROR("the extra buffer %p of an RPC cannot be taken: make a processor by "
+                     "hg_proc_create(), or copy the buffer",
+                     proc->extra_buf);
+        return HG_OPNOTSUPPORTED;
+    }
     proc->is_extra_mine = mine != 0;
     if (mine == 0 && proc->extra_block != NULL) {
         (void) hg_block_take(proc->extra_block);
