@@ -6,6 +6,7 @@
 #include "hg_fixture.h"
 
 #include "mercury_bulk.h"
+#include "na_ext.h"
 
 /* Whether the class has a second path: its own address string says so. */
 static bool has_second_path(const struct side *side)
@@ -67,6 +68,41 @@ static void pull(const struct pair *pair, hg_addr_t origin_addr, hg_bulk_t bulk,
     (void) HG_Bulk_free(local);
 }
 
+/* The number of transfers with memory that the peer's library allocated. */
+static uint64_t shared_count(const struct side *side)
+{
+    struct na_counter counters[32];
+    size_t count = 32;
+
+    assert_int_equal(NA_Class_get_counters(HG_Class_get_na_sm(side->hg_class), counters, &count),
+                     NA_SUCCESS);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(counters[i].name, "na_sm_transfers_shared") == 0)
+            return counters[i].value;
+    fail_msg("there is no such counter");
+    return 0;
+}
+
+/* Memory that the library allocates is mapped by peers on this node. */
+static void pull_allocated(const struct pair *pair, hg_addr_t origin_addr)
+{
+    hg_size_t length = 8192;
+    hg_bulk_t bulk;
+    uint64_t count;
+    void *memory;
+
+    assert_int_equal(
+        HG_Bulk_create(pair->origin.hg_class, 1, NULL, &length, HG_BULK_READ_ONLY, &bulk),
+        HG_SUCCESS);
+    assert_int_equal(HG_Bulk_access(bulk, 0, length, HG_BULK_READWRITE, 1, &memory, NULL, NULL),
+                     HG_SUCCESS);
+    memset(memory, 7, length);
+    count = shared_count(&pair->target);
+    pull(pair, origin_addr, bulk, false);
+    assert_int_equal(shared_count(&pair->target), count + 1);
+    (void) HG_Bulk_free(bulk);
+}
+
 static const char *key; /* auth_key of the classes in the next two tests; NULL: none */
 
 static void rpcs_and_bulk_take_the_second_path(void **state)
@@ -115,6 +151,7 @@ static void rpcs_and_bulk_take_the_second_path(void **state)
     pull(&pair, origin_addr, bulk, true);
     assert_int_equal(side_ext_counters(&pair.target).sm_bulk_count, bulk_count + 2);
     (void) HG_Bulk_free(bulk);
+    pull_allocated(&pair, origin_addr);
     assert_int_equal(HG_Addr_free(pair.target.hg_class, origin_addr), HG_SUCCESS);
     pair_close(&pair);
 }
