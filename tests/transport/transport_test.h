@@ -128,8 +128,8 @@ bool event_wait(struct end *end, struct event *event, unsigned int timeout_ms);
 
 /*
  * `option`: "plain"; "busy" polls without ever sleeping; "idle" sleeps up to a second; "contexts"
- * has three contexts; "undumpable" must not be traced; "allocated" exposes memory of NA_Mem_alloc().
- * `init_string` NULL is the transport under test.
+ * has three contexts; "undumpable" must not be traced; "allocated" exposes memory of
+ * NA_Mem_alloc(). `init_string` NULL is the transport under test.
  */
 void child_start(struct child *child, const char *init_string, const char *option);
 void child_stop(struct child *child);
