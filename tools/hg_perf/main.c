@@ -186,6 +186,8 @@ static bool start_target(const struct perf_options *options, struct tool_target 
         args[count++] = in_flight;
         args[count++] = "--clients";
         args[count++] = clients;
+        if (options->allocated)
+            args[count++] = "--allocated";
     }
     if (mode != PERF_NA) {
         args[count++] = "--loop";

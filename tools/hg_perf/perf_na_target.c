@@ -13,6 +13,7 @@
 #include "hg_perf/perf_memory.h"
 #include "hg_perf/perf_na.h"
 #include "hg_perf/perf_target.h"
+#include "na_ext.h"
 
 /* Maximum number of messages received or answered at a time, and of provided buffers. */
 #define SLOT_COUNT 64U
@@ -58,6 +59,7 @@ static void slot_receive(struct target_slot *slot);
 static void slot_received(const struct na_cb_info *info);
 static size_t slot_prepare_answer(struct target_slot *slot, size_t payload_size);
 static size_t slot_prepare_region(struct target_slot *slot, uint64_t size);
+static void region_memory_destroy(const struct na_target *target, struct target_region *region);
 static void slot_answered(const struct na_cb_info *info);
 
 int perf_na_target_run(const struct perf_options *options)
@@ -131,7 +133,7 @@ static void target_close(struct na_target *target)
         target->regions = region->next;
         (void) NA_Mem_deregister(target->na_class, region->handle);
         NA_Mem_handle_free(target->na_class, region->handle);
-        perf_buffer_destroy(region->memory, region->size);
+        region_memory_destroy(target, region);
         free(region);
     }
     for (unsigned int i = 0; i < target->slot_count; i++) {
@@ -261,7 +263,8 @@ static size_t slot_prepare_region(struct target_slot *slot, uint64_t size)
     if (region == NULL)
         goto error;
     region->size = size;
-    region->memory = perf_buffer_create(size, 0);
+    region->memory = target->options->allocated ? NA_Mem_alloc(target->na_class, size)
+                                                : perf_buffer_create(size, 0);
     if (region->memory == NULL ||
         NA_Mem_handle_create(target->na_class, region->memory, size, NA_MEM_READWRITE,
                              &region->handle) != NA_SUCCESS)
@@ -282,10 +285,18 @@ error:
     if (region != NULL) {
         if (region->handle != NULL)
             NA_Mem_handle_free(target->na_class, region->handle);
-        perf_buffer_destroy(region->memory, size);
+        region_memory_destroy(target, region);
         free(region);
     }
     return 0;
+}
+
+static void region_memory_destroy(const struct na_target *target, struct target_region *region)
+{
+    if (target->options->allocated)
+        NA_Mem_free(target->na_class, region->memory);
+    else
+        perf_buffer_destroy(region->memory, region->size);
 }
 
 static void slot_answered(const struct na_cb_info *info)

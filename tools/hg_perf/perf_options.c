@@ -56,9 +56,9 @@ static const char help_text[] =
     "    --clients N        origin endpoints (default 1); prints what the memory of a peer is\n"
     "    --processes N      processes they are in (default: one each, at most 16)\n"
     "    --push             bulk: the target writes to the origin\n"
-    "    --allocated        bulk: the library allocates the origin's memory (HG_Bulk_create() "
-    "without\n"
-    "                       addresses), which is faster over na+sm\n"
+    "    --allocated        bulk, na: the library allocates the memory of the side that does not "
+    "start\n"
+    "                       the transfer, the origin's in bulk; it is faster over na+sm\n"
     "    --transfers N      bulk: transfers of each RPC, one after the other (default 1)\n"
     "    --op OP            na: message (default), put or get\n"
     "    --with-limits      measure the limits, too, for as long again, in rounds that take turns\n"
@@ -187,7 +187,7 @@ static const struct {
     {OPTION_EVERY, MODE(PERF_RPC) | MODE(PERF_BULK)},
     {OPTION_LOOP, MODE(PERF_RPC) | MODE(PERF_BULK) | MODE(PERF_IDLE) | MODE(PERF_SWEEP)},
     {OPTION_PUSH, MODE(PERF_BULK)},
-    {OPTION_ALLOCATED, MODE(PERF_BULK)},
+    {OPTION_ALLOCATED, MODE(PERF_BULK) | MODE(PERF_NA)},
     {OPTION_TRANSFERS, MODE(PERF_BULK)},
     {OPTION_OP, MODE(PERF_NA)},
     {OPTION_WITH_LIMITS, MODES_TARGET},

@@ -73,7 +73,7 @@ struct perf_options {
     bool encrypt;            /* encrypt with the key */
     bool busy;               /* neither side ever sleeps */
     bool push;               /* bulk: the target writes instead of reading */
-    bool allocated;          /* bulk: the library allocates the origin's memory */
+    bool allocated;          /* the library allocates the passive side's memory */
     bool json;
     bool listen;      /* be the target */
     bool with_limits; /* measure the machine's limits in the same run */

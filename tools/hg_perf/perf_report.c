@@ -138,9 +138,10 @@ static void report_add_params(struct json_object *object, const struct perf_opti
     tool_json_add_bool(params, "busy", options->busy);
     if (options->mode != PERF_NA)
         tool_json_add_string(params, "loop", perf_loop_name(options->loop));
+    if (options->mode == PERF_BULK || options->mode == PERF_NA)
+        tool_json_add_bool(params, "allocated", options->allocated);
     if (options->mode == PERF_BULK) {
         tool_json_add_string(params, "direction", options->push ? "push" : "pull");
-        tool_json_add_bool(params, "allocated", options->allocated);
         tool_json_add_uint(params, "transfers", options->transfers);
     }
     if (options->mode == PERF_NA)
