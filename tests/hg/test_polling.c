@@ -46,10 +46,68 @@ static void idling_teaches_nothing_about_transfers(void **state)
     side_close(&side);
 }
 
+/* Allows sleep and asks again at once, as if a sleep had ended. */
+static void wait_briefly(const struct side *side)
+{
+    bool is_ready = HG_Event_ready(side->context);
+
+    is_ready = HG_Event_ready(side->context) || is_ready;
+    (void) is_ready; /* some transports have work of their own */
+}
+
+/* A wait that ends shortly after polling ended is one that polling would have spared. */
+static void short_waits_teach_to_poll_as_long_as_is_set(void **state)
+{
+    static const unsigned int times_us[] = {20, 5000, 100000, HG_POLL_TIME_DEFAULT};
+    static const uint32_t learned_ns[] = {20000, 5000000, 100000000, HG_POLL_NS_MAX_MESSAGE};
+    struct side side = {0};
+
+    (void) state;
+    side_open(&side, NULL);
+    if (HG_Event_get_wait_fd(side.context) < 0) {
+        side_close(&side);
+        test_skip("this transport has no descriptor to sleep on");
+    }
+    for (size_t i = 0; i < sizeof(times_us) / sizeof(times_us[0]); i++) {
+        assert_int_equal(HG_Class_set_poll_time(side.hg_class, times_us[i]), HG_SUCCESS);
+        /* On a busy machine more time than a short one may pass between two calls. */
+        for (int j = 0; j < ROUNDS && poll_ns(&side, HG_POLL_MESSAGE) != learned_ns[i]; j++) {
+            atomic_store(&side.context->poll_ns[HG_POLL_MESSAGE], HG_POLL_NS_MIN);
+            wait_briefly(&side);
+        }
+        assert_int_equal(poll_ns(&side, HG_POLL_MESSAGE), learned_ns[i]);
+    }
+    assert_int_equal(HG_Class_set_poll_time(side.hg_class, 0), HG_SUCCESS);
+    wait_briefly(&side);
+    assert_true(poll_ns(&side, HG_POLL_MESSAGE) <= HG_POLL_NS_MAX_MESSAGE / 2);
+    assert_int_equal(HG_Class_set_poll_time(side.hg_class, 1000001), HG_INVALID_ARG);
+    assert_int_equal(HG_Class_set_poll_time(NULL, 1), HG_INVALID_ARG);
+    side_close(&side);
+}
+
+/* Polling for a second at most does not keep a call beyond its own timeout. */
+static void a_long_polling_time_does_not_delay_a_timeout(void **state)
+{
+    struct side side = {0};
+    uint64_t start;
+
+    (void) state;
+    side_open(&side, NULL);
+    assert_int_equal(HG_Class_set_poll_time(side.hg_class, 1000000), HG_SUCCESS);
+    if (HG_Event_get_wait_fd(side.context) >= 0)
+        atomic_store(&side.context->poll_ns[HG_POLL_MESSAGE], 1000000000);
+    start = hg_clock_ns();
+    assert_int_equal(HG_Progress(side.context, 2), HG_TIMEOUT);
+    assert_true(hg_clock_ns() - start < 900 * HG_NS_PER_MS);
+    side_close(&side);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(idling_teaches_nothing_about_transfers),
+        cmocka_unit_test(short_waits_teach_to_poll_as_long_as_is_set),
+        cmocka_unit_test(a_long_polling_time_does_not_delay_a_timeout),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

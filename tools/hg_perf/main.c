@@ -19,6 +19,7 @@
 #include "hg_perf/perf_run.h"
 #include "hg_perf/perf_sweep.h"
 #include "hg_perf/perf_target.h"
+#include "mercury_ext.h"
 
 #define PERF_KEY_VARIABLE "HG_PERF_KEY"
 
@@ -168,8 +169,8 @@ static bool read_key(struct perf_options *options, struct tool_key *key, int *ex
 static bool start_target(const struct perf_options *options, struct tool_target *target)
 {
     enum perf_mode mode = options->mode == PERF_SWEEP ? options->sweep_mode : options->mode;
-    char threads[16], in_flight[16], clients[16], bind[32];
-    const char *args[20];
+    char threads[16], in_flight[16], clients[16], bind[32], poll[16];
+    const char *args[24];
     size_t count = 0;
 
     args[count++] = perf_mode_name(mode);
@@ -192,6 +193,11 @@ static bool start_target(const struct perf_options *options, struct tool_target 
     if (mode != PERF_NA) {
         args[count++] = "--loop";
         args[count++] = perf_loop_name(options->loop);
+    }
+    if (options->poll_us != HG_POLL_TIME_DEFAULT) {
+        (void) snprintf(poll, sizeof(poll), "%u", options->poll_us);
+        args[count++] = "--poll";
+        args[count++] = poll;
     }
     if (options->busy)
         args[count++] = "--busy";

@@ -2,6 +2,7 @@
 /* The command line of hg_perf. */
 
 #include "hg_perf/perf_options.h"
+#include "mercury_ext.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +43,8 @@ static const char help_text[] =
     "                       started, or when that has ended; the origin spins in between\n"
     "    --seconds S        measured time (default 2; limits 5, each point of a sweep 0.5)\n"
     "    --busy             both sides poll and never sleep\n"
+    "    --poll US          microseconds to poll before sleep, on both sides "
+    "(HG_Class_set_poll_time())\n"
     "    --loop LOOP        how threads make progress and run callbacks, but in na:\n"
     "                       trigger-all  HG_Trigger() while there is something, HG_Progress()\n"
     "                       trigger-one  HG_Progress(), HG_Trigger() of one, and again\n"
@@ -122,7 +125,8 @@ enum option_id {
     OPTION_ADDRESS_FD,
     OPTION_KEY_FILE,
     OPTION_ENCRYPT,
-    OPTION_EVERY
+    OPTION_EVERY,
+    OPTION_POLL
 };
 
 static const struct option long_options[] = {
@@ -131,6 +135,7 @@ static const struct option long_options[] = {
     {"in-flight", required_argument, NULL, OPTION_IN_FLIGHT},
     {"every", required_argument, NULL, OPTION_EVERY},
     {"seconds", required_argument, NULL, OPTION_SECONDS},
+    {"poll", required_argument, NULL, OPTION_POLL},
     {"busy", no_argument, NULL, OPTION_BUSY},
     {"loop", required_argument, NULL, OPTION_LOOP},
     {"threads", required_argument, NULL, OPTION_THREADS},
@@ -185,6 +190,7 @@ static const struct {
     {OPTION_SIZE, MODES_TARGET | MODE(PERF_LIMITS)},
     {OPTION_IN_FLIGHT, MODES_TARGET},
     {OPTION_EVERY, MODE(PERF_RPC) | MODE(PERF_BULK)},
+    {OPTION_POLL, MODE(PERF_RPC) | MODE(PERF_BULK) | MODE(PERF_IDLE)},
     {OPTION_LOOP, MODE(PERF_RPC) | MODE(PERF_BULK) | MODE(PERF_IDLE) | MODE(PERF_SWEEP)},
     {OPTION_PUSH, MODE(PERF_BULK)},
     {OPTION_ALLOCATED, MODE(PERF_BULK) | MODE(PERF_NA)},
@@ -255,6 +261,7 @@ static void options_default(struct perf_options *options)
     options->transfers = 1;
     options->threads = 1;
     options->clients = 1;
+    options->poll_us = HG_POLL_TIME_DEFAULT;
     options->address_fd = -1;
     options->bind[0] = options->bind[1] = -1;
 }
@@ -308,6 +315,8 @@ static bool option_apply_number(struct perf_options *options, int id, const char
         return tool_parse_uint("--in-flight", value, 1, PERF_IN_FLIGHT_MAX, &options->in_flight);
     case OPTION_EVERY:
         return tool_parse_uint("--every", value, 1, 1000000, &options->every_us);
+    case OPTION_POLL:
+        return tool_parse_uint("--poll", value, 0, 1000000, &options->poll_us);
     case OPTION_TRANSFERS:
         return tool_parse_uint("--transfers", value, 1, PERF_TRANSFERS_MAX, &options->transfers);
     case OPTION_SECONDS:

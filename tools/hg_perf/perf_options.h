@@ -60,6 +60,7 @@ struct perf_options {
     const char *output;      /* sweep: prefix of the output files */
     uint64_t size;           /* payload bytes; 0: the mode's default */
     unsigned int every_us;   /* interval between operation starts; 0: none */
+    unsigned int poll_us;    /* polling time before sleep, HG_POLL_TIME_DEFAULT: not set */
     unsigned int in_flight;  /* operations that each thread keeps in flight */
     unsigned int transfers;  /* bulk: number of transfers per RPC */
     unsigned int threads;    /* origin threads of one client, and target threads */

@@ -2,6 +2,7 @@
 /* Results as a table for people and as JSON for programs. */
 
 #include "hg_perf/perf_report.h"
+#include "mercury_ext.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -131,6 +132,8 @@ static void report_add_params(struct json_object *object, const struct perf_opti
     tool_json_add_uint(params, "size", options->size);
     tool_json_add_uint(params, "in_flight", options->in_flight);
     tool_json_add_uint(params, "every_us", options->every_us);
+    if (options->poll_us != HG_POLL_TIME_DEFAULT)
+        tool_json_add_uint(params, "poll_us", options->poll_us);
     tool_json_add_uint(params, "threads", options->threads);
     tool_json_add_uint(params, "clients", options->clients);
     tool_json_add_uint(params, "processes", result->processes);

@@ -2,6 +2,7 @@
 /* Code shared by origin and target of hg_perf. */
 
 #include "hg_perf/perf_rpc.h"
+#include "mercury_ext.h"
 
 #include "common/tool_endpoint.h"
 #include "common/tool_message.h"
@@ -36,11 +37,15 @@ hg_class_t *perf_class_create(const struct perf_options *options, bool listen)
 {
     const char *init = listen ? options->init : options->origin_init;
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    hg_class_t *hg_class;
 
     info.na_init_info.progress_mode = options->busy ? NA_NO_BLOCK : 0;
     info.na_init_info.thread_mode = options->threads == 1 ? NA_THREAD_MODE_SINGLE : 0;
     info.na_init_info.max_contexts = (uint8_t) options->threads;
     info.na_init_info.auth_key = options->key;
     info.encrypt = options->encrypt;
-    return tool_endpoint_open(init, listen, &info);
+    hg_class = tool_endpoint_open(init, listen, &info);
+    if (hg_class != NULL)
+        (void) HG_Class_set_poll_time(hg_class, options->poll_us);
+    return hg_class;
 }

@@ -63,6 +63,7 @@ struct hg_class {
     bool owns_na_class;           /* no other class uses its NA class, and so its address */
     uint32_t max_contexts;        /* 0: opened over an NA class, which has the limit */
     _Atomic uint32_t deadline_ms; /* default deadline of operations; 0: none */
+    _Atomic uint32_t poll_set_ns; /* HG_Class_set_poll_time(), plus 1; 0: not set */
     _Atomic int32_t addr_count;
     char node_id[HG_NODE_ID_SIZE]; /* of this machine, for auto_sm */
 

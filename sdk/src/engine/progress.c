@@ -27,6 +27,9 @@
 /* Maximum number of NA callbacks per NA_Trigger(). */
 #define HG_NA_TRIGGER_MAX 64
 
+/* Longest polling time that can be set, in microseconds. */
+#define HG_POLL_US_LIMIT 1000000u
+
 /* Without a descriptor HG_Progress() checks the queue at this interval, in ms. */
 #define HG_WAIT_SLICE_MS 5u
 
@@ -44,6 +47,8 @@ static bool hg_context_can_sleep(hg_context_t *context);
 static void hg_context_sleep(hg_context_t *context, uint64_t start, uint64_t end);
 static unsigned int hg_context_wait_ms(hg_context_t *context, uint64_t now, uint64_t ms);
 static enum hg_poll hg_context_poll_kind(hg_context_t *context);
+static uint32_t hg_context_poll_ns(hg_context_t *context, enum hg_poll kind);
+static uint32_t hg_class_poll_max(const hg_class_t *hg_class, uint32_t by_default);
 static void hg_context_tune(hg_context_t *context, enum hg_poll kind, uint64_t slept_ns);
 static unsigned int hg_context_run_within(hg_context_t *context, unsigned int timeout,
                                           unsigned int max_count);
@@ -109,6 +114,24 @@ static unsigned int UTIL_COLD hg_context_run_within(hg_context_t *context, unsig
     return count;
 }
 
+hg_return_t HG_Class_set_poll_time(hg_class_t *hg_class, unsigned int max_us)
+{
+    uint32_t set_ns = 0;
+
+    if (!hg_class_is_usable(hg_class))
+        return hg_class_refuse(hg_class, __func__);
+    if (max_us != HG_POLL_TIME_DEFAULT) {
+        if (max_us > HG_POLL_US_LIMIT) {
+            HG_LOG_ERROR("cannot poll for %u us before sleep; pass at most %u", max_us,
+                         HG_POLL_US_LIMIT);
+            return HG_INVALID_ARG;
+        }
+        set_ns = max_us * 1000u + 1;
+    }
+    atomic_store_explicit(&hg_class->poll_set_ns, set_ns, memory_order_relaxed);
+    return HG_SUCCESS;
+}
+
 int HG_Event_get_wait_fd(const hg_context_t *context)
 {
     if (hg_context_fork_refused(context, __func__))
@@ -145,13 +168,14 @@ static bool hg_context_poll_before_sleep(hg_context_t *context)
     const enum hg_poll kind = hg_context_poll_kind(context);
     const uint64_t now = hg_clock_ns();
     const uint64_t since = atomic_load_explicit(&context->ready_ns, memory_order_relaxed);
-    uint64_t poll_ns;
+    uint32_t poll_ns, max_ns;
 
     if (since != 0)
         hg_context_tune(context, kind, now - since);
-    poll_ns = atomic_load_explicit(&context->poll_ns[kind], memory_order_relaxed);
-    if (poll_ns > HG_POLL_NS_ALONE)
-        poll_ns = HG_POLL_NS_ALONE;
+    poll_ns = hg_context_poll_ns(context, kind);
+    max_ns = hg_class_poll_max(context->hg_class, HG_POLL_NS_ALONE);
+    if (poll_ns > max_ns)
+        poll_ns = max_ns;
     if (!mpsc_queue_is_empty(&context->queue) ||
         hg_context_poll_for(context, now, poll_ns) != HG_TIMEOUT) {
         atomic_store_explicit(&context->ready_ns, 0, memory_order_relaxed);
@@ -301,8 +325,7 @@ static hg_return_t hg_context_wait_sleeping(hg_context_t *context, unsigned int 
     uint64_t now = start;
 
     for (;;) {
-        uint64_t poll_ns = atomic_load_explicit(&context->poll_ns[hg_context_poll_kind(context)],
-                                                memory_order_relaxed);
+        uint64_t poll_ns = hg_context_poll_ns(context, hg_context_poll_kind(context));
         hg_return_t ret;
 
         if (poll_ns > end - now)
@@ -436,6 +459,22 @@ static enum hg_poll hg_context_poll_kind(hg_context_t *context)
     return is_transfer ? HG_POLL_TRANSFER : HG_POLL_MESSAGE;
 }
 
+/* The time to poll before sleep, at most what is set now. */
+static uint32_t hg_context_poll_ns(hg_context_t *context, enum hg_poll kind)
+{
+    const uint32_t poll_ns = atomic_load_explicit(&context->poll_ns[kind], memory_order_relaxed);
+    const uint32_t max_ns = hg_class_poll_max(context->hg_class, UINT32_MAX);
+
+    return poll_ns < max_ns ? poll_ns : max_ns;
+}
+
+static uint32_t hg_class_poll_max(const hg_class_t *hg_class, uint32_t by_default)
+{
+    const uint32_t set_ns = atomic_load_explicit(&hg_class->poll_set_ns, memory_order_relaxed);
+
+    return set_ns != 0 ? set_ns - 1 : by_default;
+}
+
 /*
  * If a completion came shortly after polling ended, poll longer the next time; if it came late,
  * halve the polling time.
@@ -443,7 +482,8 @@ static enum hg_poll hg_context_poll_kind(hg_context_t *context)
 static void hg_context_tune(hg_context_t *context, enum hg_poll kind, uint64_t slept_ns)
 {
     const uint32_t max =
-        kind == HG_POLL_TRANSFER ? HG_POLL_NS_MAX_TRANSFER : HG_POLL_NS_MAX_MESSAGE;
+        hg_class_poll_max(context->hg_class, kind == HG_POLL_TRANSFER ? HG_POLL_NS_MAX_TRANSFER
+                                                                      : HG_POLL_NS_MAX_MESSAGE);
     uint32_t poll_ns = atomic_load_explicit(&context->poll_ns[kind], memory_order_relaxed);
 
     if (slept_ns < max)
