@@ -104,8 +104,10 @@ static int32_t sm_pool_free(struct na_plugin_class *na_class, void *memory)
     uint32_t index;
     uint64_t size;
 
-    if (na_class->forked || offset >= pool->size)
+    if (offset >= pool->size)
         return NA_PLUGIN_NOENTRY;
+    if (na_class->forked)
+        return NA_PLUGIN_SUCCESS; /* the block is the parent's */
     kit_lock_take(&pool->lock);
     index = sm_pool_find(pool, offset);
     if (index != SM_BLOCK_NONE) {
