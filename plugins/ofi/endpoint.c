@@ -114,6 +114,7 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
         .receives = na_class->receives,
     };
     ofi_local_close(na_class->local, &resources);
+    ofi_receives_free(na_class);
     kit_regions_close(&na_class->regions);
     kit_host->mem_free(na_class);
     return NA_PLUGIN_SUCCESS;

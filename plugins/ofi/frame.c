@@ -3,8 +3,10 @@
 
 #include "ofi.h"
 
-/* Posted receive buffers; frames beyond them wait in the provider. */
-#define OFI_RECEIVES 64u
+#define OFI_RECEIVES_MAX 16384u
+
+static uint64_t ofi_receive_stride(const struct na_plugin_class *na_class);
+static void ofi_tagged_post(struct na_plugin_class *na_class);
 
 /*
  * Injects small frames. A HELLO is not injected: its completion tells whether the peer is there,
@@ -78,9 +80,16 @@ void ofi_frame_release(struct kit_endpoint *endpoint, void *cookie)
     ofi_receives_add((struct na_plugin_class *) endpoint, cookie);
 }
 
+void ofi_tagged_received(struct na_plugin_class *na_class)
+{
+    na_class->tagged.is_posted = false;
+    kit_msg_dropped(&na_class->base);
+    ofi_tagged_post(na_class);
+}
+
 int32_t ofi_receives_create(struct na_plugin_class *na_class)
 {
-    uint64_t stride = (na_class->ops.max_frame + OFI_CACHE_LINE - 1) & ~(OFI_CACHE_LINE - 1ull);
+    const uint64_t stride = ofi_receive_stride(na_class);
     uint32_t count = OFI_RECEIVES;
     int32_t ret;
 
@@ -97,6 +106,7 @@ int32_t ofi_receives_create(struct na_plugin_class *na_class)
             return ret;
     }
     na_class->receive_count = count;
+    na_class->receive_total = count;
     for (uint32_t i = count; i > 0; i--) {
         struct ofi_receive *receive = &na_class->receives[i - 1];
 
@@ -106,6 +116,51 @@ int32_t ofi_receives_create(struct na_plugin_class *na_class)
     }
     ofi_receives_post(na_class);
     return NA_PLUGIN_SUCCESS;
+}
+
+/*
+ * Posts more receives than there are connections, each of which may be in the middle of a message.
+ * Their memory is the system's until something arrives. The tcp provider takes any number.
+ */
+void ofi_receives_grow(struct na_plugin_class *na_class, uint32_t connections)
+{
+    const uint64_t stride = ofi_receive_stride(na_class);
+
+    if (!na_class->protocol.keeps_tagged || na_class->receive_mr != NULL)
+        return;
+    while (na_class->receive_total < connections + OFI_RECEIVES &&
+           na_class->receive_total < OFI_RECEIVES_MAX) {
+        struct ofi_more_receives *more =
+            kit_host->mem_alloc(sizeof(*more), _Alignof(struct ofi_more_receives));
+
+        if (more == NULL)
+            return;
+        more->memory = kit_host->mem_alloc(OFI_RECEIVES * stride, 4096);
+        if (more->memory == NULL) {
+            kit_host->mem_free(more);
+            return;
+        }
+        more->next = na_class->more;
+        na_class->more = more;
+        na_class->receive_total += OFI_RECEIVES;
+        for (uint32_t i = 0; i < OFI_RECEIVES; i++) {
+            more->receives[i].request.kind = OFI_REQUEST_RECEIVE;
+            more->receives[i].data = more->memory + i * stride;
+            ofi_receives_add(na_class, &more->receives[i]);
+        }
+    }
+}
+
+/* The endpoint is closed. */
+void ofi_receives_free(struct na_plugin_class *na_class)
+{
+    while (na_class->more != NULL) {
+        struct ofi_more_receives *more = na_class->more;
+
+        na_class->more = more->next;
+        kit_host->mem_free(more->memory);
+        kit_host->mem_free(more);
+    }
 }
 
 /* The next poll posts the buffer. */
@@ -119,9 +174,14 @@ void ofi_receives_add(struct na_plugin_class *na_class, struct ofi_receive *rece
 /* The endpoint that the buffers were posted to is closed. */
 void ofi_receives_reset(struct na_plugin_class *na_class)
 {
+    na_class->tagged.is_posted = false;
     for (uint32_t i = 0; i < na_class->receive_count; i++)
         if (na_class->receives[i].is_posted)
             ofi_receives_add(na_class, &na_class->receives[i]);
+    for (struct ofi_more_receives *more = na_class->more; more != NULL; more = more->next)
+        for (uint32_t i = 0; i < OFI_RECEIVES; i++)
+            if (more->receives[i].is_posted)
+                ofi_receives_add(na_class, &more->receives[i]);
 }
 
 void ofi_receives_post(struct na_plugin_class *na_class)
@@ -130,6 +190,7 @@ void ofi_receives_post(struct na_plugin_class *na_class)
 
     if (na_class->endpoint == NULL)
         return;
+    ofi_tagged_post(na_class);
     while (na_class->receives_waiting != NULL) {
         struct ofi_receive *receive = na_class->receives_waiting;
         ssize_t ret = fi_recv(na_class->endpoint, receive->data, na_class->ops.max_frame,
@@ -143,6 +204,27 @@ void ofi_receives_post(struct na_plugin_class *na_class)
         receive->is_posted = true;
         na_class->receives_waiting = receive->next;
     }
+}
+
+static uint64_t ofi_receive_stride(const struct na_plugin_class *na_class)
+{
+    return (na_class->ops.max_frame + OFI_CACHE_LINE - 1) & ~(OFI_CACHE_LINE - 1ull);
+}
+
+/*
+ * The tcp provider does not read a connection any further, nor notice its end, while it has a tagged
+ * message that no posted receive matches. So a receive of no bytes matches each of them: libfabric
+ * drops an empty message, and ends the connection of a longer one.
+ */
+static void ofi_tagged_post(struct na_plugin_class *na_class)
+{
+    struct ofi_receive *tagged = &na_class->tagged;
+
+    if (!na_class->protocol.keeps_tagged || tagged->is_posted)
+        return;
+    tagged->request.kind = OFI_REQUEST_TAGGED;
+    tagged->is_posted = fi_trecv(na_class->endpoint, &tagged->data, 0, NULL, FI_ADDR_UNSPEC, 0,
+                                 UINT64_MAX, &tagged->request.context) == 0;
 }
 
 int32_t ofi_slab_register(struct kit_endpoint *endpoint, void *base, uint64_t size,

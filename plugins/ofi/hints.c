@@ -54,6 +54,8 @@ struct fi_info *ofi_hints_create(const struct ofi_protocol *protocol,
     hints->domain_attr->mr_mode = OFI_MR_MODE;
     hints->addr_format = FI_FORMAT_UNSPEC;
     if (protocol != NULL) {
+        if (protocol->keeps_tagged)
+            hints->caps |= FI_TAGGED;
         hints->addr_format = protocol->format;
         hints->fabric_attr->prov_name = strdup(protocol->provider);
         if (hints->fabric_attr->prov_name == NULL) {

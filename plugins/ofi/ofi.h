@@ -16,6 +16,7 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -72,6 +73,7 @@ struct ofi_protocol {
     bool cm_port;      /* an address has the RDMA CM port that the endpoint listens at */
     bool is_fenced;    /* few frames and transfers to a peer are unacknowledged (address.c) */
     bool auto_to_wait; /* gives a descriptor to wait on only with FI_PROGRESS_AUTO */
+    bool keeps_tagged; /* keeps connections with tagged messages that nothing receives (frame.c) */
 };
 
 /* What a completion belongs to. */
@@ -80,7 +82,8 @@ enum ofi_request_kind {
     OFI_REQUEST_RECEIVE,
     OFI_REQUEST_RMA,
     OFI_REQUEST_MOVE,
-    OFI_REQUEST_FENCE
+    OFI_REQUEST_FENCE,
+    OFI_REQUEST_TAGGED
 };
 
 /* The context of every libfabric operation; the first member of what it is part of. */
@@ -194,11 +197,21 @@ struct ofi_rma {
 };
 
 /* A buffer that receives frames. */
+/* Posted receive buffers; frames beyond them wait in the provider. */
+#define OFI_RECEIVES 64u
+
 struct ofi_receive {
     struct ofi_request request;
     void *data;
     bool is_posted;
     struct ofi_receive *next; /* in receives_waiting */
+};
+
+/* Further receive buffers. */
+struct ofi_more_receives {
+    struct ofi_more_receives *next;
+    uint8_t *memory;
+    struct ofi_receive receives[OFI_RECEIVES];
 };
 
 /* A memory handle: local, registered or not, or remote, which was deserialized. */
@@ -275,8 +288,8 @@ struct na_plugin_class {
     struct ofi_data data;
     FILE *unidentified; /* fdinfo of the epoll set with accepted connections; or NULL */
     int listen_fd; /* the listening socket, shut down before the endpoint closes; or negative */
-    uint64_t unidentified_checked_at; /* ns */
-    uint32_t unidentified_ms;         /* an accepted connection may be silent for so long */
+    uint64_t unidentified_check_at; /* ns, of the next check */
+    uint32_t unidentified_ms;       /* an accepted connection may be silent for so long */
     bool is_unidentified_logged;
     uint16_t own_port;   /* network byte order */
     uint32_t waits;      /* calls of ofi_try_wait() */
@@ -285,6 +298,9 @@ struct na_plugin_class {
     struct ofi_receive *receives;
     uint32_t receive_count;
     struct ofi_receive *receives_waiting; /* to be posted */
+    struct ofi_receive tagged;            /* takes what no process of ours sends */
+    struct ofi_more_receives *more;       /* for many connections */
+    uint32_t receive_total;
     void *receive_memory;
     struct fid_mr *receive_mr;
 
@@ -401,6 +417,9 @@ void ofi_frame_received(struct na_plugin_class *na_class, struct ofi_receive *re
                         uint64_t size);
 int32_t ofi_receives_create(struct na_plugin_class *na_class);
 void ofi_receives_post(struct na_plugin_class *na_class);
+void ofi_tagged_received(struct na_plugin_class *na_class);
+void ofi_receives_grow(struct na_plugin_class *na_class, uint32_t connections);
+void ofi_receives_free(struct na_plugin_class *na_class);
 void ofi_receives_reset(struct na_plugin_class *na_class);
 void ofi_receives_add(struct na_plugin_class *na_class, struct ofi_receive *receive);
 int32_t ofi_slab_register(struct kit_endpoint *endpoint, void *base, uint64_t size,

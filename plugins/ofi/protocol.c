@@ -74,7 +74,8 @@ const struct ofi_protocol ofi_protocols[] = {
      .naming = OFI_NAMING_SOCKET,
      .priority = 30,
      .frame = OFI_FRAME_RXM,
-     .tcp_port = true},
+     .tcp_port = true,
+     .keeps_tagged = true},
     {.name = "shm",
      .provider = "shm",
      .format = FI_ADDR_STR,
@@ -130,6 +131,7 @@ bool ofi_protocol_find(const char *name, struct ofi_protocol *protocol)
             *protocol = ofi_protocols[i];
     protocol->name = name;
     protocol->provider = name;
+    protocol->keeps_tagged = protocol->keeps_tagged && strchr(name, ';') == NULL;
     return true;
 }
 

@@ -67,6 +67,9 @@ static bool ofi_complete(struct na_plugin_class *na_class, struct ofi_request *r
     case OFI_REQUEST_FENCE:
         ofi_address_fenced(na_class, request);
         return false;
+    case OFI_REQUEST_TAGGED:
+        ofi_tagged_received(na_class);
+        return false;
     }
     return true;
 }
@@ -103,6 +106,9 @@ static int32_t ofi_complete_error(struct na_plugin_class *na_class)
         break;
     case OFI_REQUEST_FENCE: /* the next frame fails with the same error, if it lasts */
         ofi_address_fenced(na_class, request);
+        break;
+    case OFI_REQUEST_TAGGED:
+        ofi_tagged_received(na_class);
         break;
     }
     return NA_PLUGIN_SUCCESS;

@@ -1,21 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accepted TCP connections on which nothing was received. The tcp provider keeps them for as long
- * as the remote side does, and has no call to close them. They are in the epoll set of its
- * listening socket, which is in the set below the completion queue's descriptor; /proc lists what a
- * set has. They are disconnected here, and the provider sees a connection that the remote side has
- * closed. If no such set is found, this file does nothing.
+ * Accepted TCP connections to which nothing was sent but the provider's answer: a process that
+ * introduces itself gets a HELLO_ACK. The tcp provider keeps them for as long as the remote side
+ * does, and has no call to close them. They are in the epoll set of its listening socket, which is
+ * in the set below the completion queue's descriptor; /proc lists what a set has. They are
+ * disconnected here when they are silent, and the provider sees a connection that the remote side
+ * has closed. If no such set is found, this file does nothing.
+ *
+ * Each connection can be in the middle of a message and so have one of the posted receives, for as
+ * long as it likes. So there are more receives than connections.
  */
 
 #include "ofi.h"
 
-#include <netinet/tcp.h>
+#include <linux/tcp.h>
 #include <sys/resource.h>
+
+#ifndef TCP_CLOSE /* an enumerator of netinet/tcp.h, which cannot be included beside linux/tcp.h */
+#    define TCP_CLOSE 7
+#endif
 
 #define OFI_UNIDENTIFIED_SHARE    4u /* a quarter of the process's descriptors */
 #define OFI_UNIDENTIFIED_MIN      8u
 #define OFI_UNIDENTIFIED_READ_MAX 1024u /* in one go */
+#define OFI_ANSWER_MAX            64u   /* bytes of the provider's answer to a connection request */
 #define OFI_CHECK_NS              UINT64_C(100000000)
+#define OFI_CHECK_SHARE           50u /* checks take at most this part of the time */
 #define OFI_DISCONNECT_NS         UINT64_C(200000000)
 
 struct ofi_silent {
@@ -24,11 +34,19 @@ struct ofi_silent {
     uint32_t silent_ms;
 };
 
+/* The accepted connections at one moment. */
+struct ofi_accepted {
+    uint32_t total;
+    uint32_t unidentified;
+    uint32_t count; /* of those below */
+    struct ofi_silent silent[OFI_UNIDENTIFIED_READ_MAX];
+};
+
 static bool ofi_epoll_set_is_listening(FILE *set, const struct na_plugin_class *na_class);
 static bool ofi_socket_is_ours(const struct na_plugin_class *na_class, int fd, bool *is_listener_p);
 static void ofi_disconnect(int fd);
-static uint32_t ofi_unidentified_read(struct na_plugin_class *na_class, struct ofi_silent *silent);
-static void ofi_oldest_close(struct ofi_silent *silent, uint32_t count);
+static void ofi_accepted_read(struct na_plugin_class *na_class, struct ofi_accepted *accepted);
+static void ofi_oldest_close(struct ofi_accepted *accepted);
 static uint32_t ofi_unidentified_limit(void);
 
 /* Finds the set of an open endpoint. The file stays open: later there may be no descriptor left. */
@@ -69,23 +87,29 @@ void ofi_unidentified_close(struct na_plugin_class *na_class)
 /* Disconnects those that have been silent for too long, and the longest silent of too many. */
 void ofi_unidentified_check(struct na_plugin_class *na_class)
 {
-    struct ofi_silent silent[OFI_UNIDENTIFIED_READ_MAX];
-    uint32_t count, left, limit;
-    uint64_t now;
+    struct ofi_accepted accepted;
+    uint32_t left, limit;
+    uint64_t now, took;
 
     if (na_class->unidentified == NULL)
         return;
     now = kit_host->clock_ns();
-    if (now - na_class->unidentified_checked_at < OFI_CHECK_NS && !na_class->is_out_of_fds)
+    if (now < na_class->unidentified_check_at && !na_class->is_out_of_fds)
         return;
-    na_class->unidentified_checked_at = now;
-    left = count = ofi_unidentified_read(na_class, silent);
-    for (uint32_t i = 0; i < count; i++) {
-        if (silent[i].state != TCP_CLOSE && silent[i].silent_ms <= na_class->unidentified_ms)
+    ofi_accepted_read(na_class, &accepted);
+    left = accepted.unidentified;
+    ofi_receives_grow(na_class, accepted.total);
+    took = kit_host->clock_ns() - now;
+    na_class->unidentified_check_at =
+        now + (took * OFI_CHECK_SHARE > OFI_CHECK_NS ? took * OFI_CHECK_SHARE : OFI_CHECK_NS);
+    for (uint32_t i = 0; i < accepted.count; i++) {
+        struct ofi_silent *silent = &accepted.silent[i];
+
+        if (silent->state != TCP_CLOSE && silent->silent_ms <= na_class->unidentified_ms)
             continue;
-        if (silent[i].state != TCP_CLOSE)
-            ofi_disconnect(silent[i].fd);
-        silent[i].fd = -1;
+        if (silent->state != TCP_CLOSE)
+            ofi_disconnect(silent->fd);
+        silent->fd = -1;
         left--;
     }
     limit = na_class->is_out_of_fds ? left / 2 : ofi_unidentified_limit();
@@ -96,7 +120,7 @@ void ofi_unidentified_check(struct na_plugin_class *na_class)
                         left, na_class->name);
     na_class->is_unidentified_logged |= left > limit;
     for (; left > limit; left--)
-        ofi_oldest_close(silent, count);
+        ofi_oldest_close(&accepted);
 }
 
 /*
@@ -106,9 +130,8 @@ void ofi_unidentified_check(struct na_plugin_class *na_class)
 void ofi_unidentified_end(struct na_plugin_class *na_class)
 {
     const uint64_t end = kit_host->clock_ns() + OFI_DISCONNECT_NS;
-    struct ofi_silent silent[OFI_UNIDENTIFIED_READ_MAX];
+    struct ofi_accepted accepted;
     bool is_listener;
-    uint32_t count;
     int fd;
 
     if (na_class->unidentified == NULL)
@@ -121,12 +144,12 @@ void ofi_unidentified_end(struct na_plugin_class *na_class)
         na_class->listen_fd = fd;
     }
     do {
-        count = ofi_unidentified_read(na_class, silent);
-        for (uint32_t i = 0; i < count; i++)
-            if (silent[i].state != TCP_CLOSE)
-                ofi_disconnect(silent[i].fd);
+        ofi_accepted_read(na_class, &accepted);
+        for (uint32_t i = 0; i < accepted.count; i++)
+            if (accepted.silent[i].state != TCP_CLOSE)
+                ofi_disconnect(accepted.silent[i].fd);
         ofi_queue_drain(na_class);
-    } while (count != 0 && kit_host->clock_ns() < end);
+    } while (accepted.count != 0 && kit_host->clock_ns() < end);
 }
 
 static bool ofi_epoll_set_is_listening(FILE *set, const struct na_plugin_class *na_class)
@@ -163,14 +186,14 @@ static bool ofi_socket_is_ours(const struct na_plugin_class *na_class, int fd, b
     return true;
 }
 
-static uint32_t ofi_unidentified_read(struct na_plugin_class *na_class, struct ofi_silent *silent)
+static void ofi_accepted_read(struct na_plugin_class *na_class, struct ofi_accepted *accepted)
 {
-    uint32_t count = 0;
     bool is_listener;
     int fd;
 
+    accepted->total = accepted->unidentified = accepted->count = 0;
     rewind(na_class->unidentified);
-    while (count < OFI_UNIDENTIFIED_READ_MAX && ofi_epoll_set_next(na_class->unidentified, &fd)) {
+    while (ofi_epoll_set_next(na_class->unidentified, &fd)) {
         struct tcp_info info = {0};
         socklen_t size = sizeof(info);
 
@@ -178,18 +201,26 @@ static uint32_t ofi_unidentified_read(struct na_plugin_class *na_class, struct o
             (info.tcpi_state != TCP_CLOSE &&
              (!ofi_socket_is_ours(na_class, fd, &is_listener) || is_listener)))
             continue;
-        silent[count++] = (struct ofi_silent){fd, info.tcpi_state, info.tcpi_last_data_recv};
+        accepted->total++;
+        if (info.tcpi_state != TCP_CLOSE && info.tcpi_bytes_acked > OFI_ANSWER_MAX)
+            continue;
+        accepted->unidentified++;
+        if (accepted->count < OFI_UNIDENTIFIED_READ_MAX)
+            accepted->silent[accepted->count++] =
+                (struct ofi_silent){fd, info.tcpi_state, info.tcpi_last_data_recv};
     }
-    return count;
 }
 
-static void ofi_oldest_close(struct ofi_silent *silent, uint32_t count)
+static void ofi_oldest_close(struct ofi_accepted *accepted)
 {
     struct ofi_silent *oldest = NULL;
 
-    for (uint32_t i = 0; i < count; i++)
-        if (silent[i].fd >= 0 && (oldest == NULL || silent[i].silent_ms > oldest->silent_ms))
-            oldest = &silent[i];
+    for (uint32_t i = 0; i < accepted->count; i++) {
+        struct ofi_silent *silent = &accepted->silent[i];
+
+        if (silent->fd >= 0 && (oldest == NULL || silent->silent_ms > oldest->silent_ms))
+            oldest = silent;
+    }
     if (oldest == NULL)
         return;
     ofi_disconnect(oldest->fd);

@@ -4,9 +4,12 @@
 #include "sm.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+
+static void sm_peer_drop_pool(const struct na_plugin_addr *peer);
 
 /*
  * A peer is alive when its file is still at its path, its process runs, and its wake socket has an
@@ -45,6 +48,7 @@ void sm_peer_fail(struct na_plugin_addr *peer, int32_t status)
                                                  memory_order_acq_rel, memory_order_relaxed))
         return;
     SM_LOG_DEBUG("peer %s is gone (status %d)", peer->name, status);
+    sm_peer_drop_pool(peer);
     kit_lock_take(&na_class->peer_lost_lock);
     if (na_class->peer_lost != NULL) {
         sm_peer_hold(peer);
@@ -55,6 +59,19 @@ void sm_peer_fail(struct na_plugin_addr *peer, int32_t status)
         sm_store_release(&na_class->contexts[i].watch_now, 1);
         sm_context_kick(&na_class->contexts[i]);
     }
+}
+
+/*
+ * While a mapping is left, a dead peer's pool keeps its memory. Other pages take its place, for
+ * threads that are copying from or to it.
+ */
+static void sm_peer_drop_pool(const struct na_plugin_addr *peer)
+{
+    const struct sm_pool_view *view = sm_load_acquire(&peer->pool);
+
+    if (view != NULL && view->size != 0)
+        (void) mmap(view->map, view->size, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 /* Checks a peer that may be dead, and marks it if it is. */

@@ -87,8 +87,9 @@ int32_t sm_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem
     kit_region_deregister(&registry->regions, &mem->region);
     sm_copy_leave(na_class, &mem->region);
     kit_lock_drop(&registry->lock);
-    if ((mem->region.flags & NA_PLUGIN_MEM_WRITE) != 0)
-        sm_writers_await(na_class, sm_load(&mem->digest));
+    if ((mem->region.flags & NA_PLUGIN_MEM_WRITE) != 0 &&
+        !sm_writers_await(na_class, sm_load(&mem->digest)))
+        sm_pool_lose(na_class, mem);
     return NA_PLUGIN_SUCCESS;
 }
 

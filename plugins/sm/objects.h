@@ -198,9 +198,10 @@ struct sm_block {
     uint32_t next;      /* in its list of free blocks */
     uint8_t size_class; /* see sm_pool_class() */
     bool is_used;
+    bool is_lost; /* a stopped process may still write to it: it is not used again */
 };
 
-/* A list of free blocks: indexes into sm_pool.blocks, or SM_BLOCK_NONE. */
+/* Lists of free blocks: indexes into sm_pool.blocks, or SM_BLOCK_NONE. */
 struct sm_block_list {
     uint32_t first[SM_POOL_CLASSES];
 };
@@ -209,18 +210,21 @@ struct sm_block_list {
 /* The memory that the plugin allocates for programs: a region of our segment. */
 struct sm_pool {
     struct kit_lock lock;
-    uint64_t budget; /* bytes that may be reserved; 0: no pool */
-    uint64_t page;   /* the size of the smallest block */
-    uint8_t *base;   /* NULL: not made yet */
-    uint64_t size;   /* address space: more than the budget, because blocks are never joined */
-    uint64_t next;   /* offset behind the last block */
-    uint64_t reserved;
-    uint64_t cached;         /* reserved bytes of free blocks */
+    uint64_t budget;         /* bytes of blocks that are used or kept; 0: no pool */
+    uint64_t page;           /* the size of the smallest block */
+    _Atomic(uint8_t *) base; /* NULL: not made yet */
+    uint64_t size;           /* address space: more than the budget, as blocks are never joined */
+    uint64_t offset;         /* in the segment */
+    uint64_t next;           /* offset behind the last block */
+    uint64_t held;           /* bytes of used and of kept blocks */
+    uint64_t kept;           /* of free blocks that may have memory */
+    uint32_t used;           /* number of used blocks */
     bool is_refused;         /* the system allows no pool */
+    bool is_full_logged;
     struct sm_block *blocks; /* ordered by offset */
     uint32_t block_count;
     uint32_t block_room;
-    struct sm_block_list ready; /* free blocks with memory */
+    struct sm_block_list ready; /* free blocks that may have memory */
     struct sm_block_list empty; /* free blocks without */
 };
 

@@ -131,7 +131,6 @@ static int32_t sm_rma_start(struct na_plugin_context *context, bool is_put, stru
         ret = sm_shared_watch(op->peer);
         if (ret != NA_PLUGIN_SUCCESS)
             return ret;
-        sm_add(&context->transfers_shared, 1);
     } else if (!sm_native_available(op->peer)) {
         return sm_copy_start(context, op);
     }

@@ -84,6 +84,8 @@ bool sm_native_step(struct sm_op *op, int32_t *status_p)
         ret = sm_registration_check(op->peer, op->remote);
     }
     *status_p = ret;
+    if (op->is_shared && ret == NA_PLUGIN_SUCCESS && op->used == op->size)
+        sm_add(&op->context->transfers_shared, 1);
     return ret != NA_PLUGIN_SUCCESS || op->used == op->size;
 }
 

@@ -115,8 +115,11 @@ static struct sm_pool_view *sm_shared_map(struct na_plugin_addr *peer)
         return NULL;
     view->base = peer->base->pool_base;
     view->size = peer->base->pool_size;
-    ret = sm_peer_map(peer, offset, view->size, true, &map);
-    if (ret == NA_PLUGIN_AGAIN) { /* the peer is asked for its memory */
+    if (!sm_pool_is_allowed(view->size) || !sm_pool_is_lazy())
+        ret = NA_PLUGIN_PERMISSION;
+    else
+        ret = sm_peer_map(peer, offset, view->size, true, &map);
+    if (ret == NA_PLUGIN_AGAIN || ret == NA_PLUGIN_NOMEM) { /* perhaps the next time */
         kit_host->mem_free(view);
         return NULL;
     }

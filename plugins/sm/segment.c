@@ -26,7 +26,6 @@ static int32_t sm_segment_write(const struct sm_segment *segment, const void *da
 static int32_t sm_segment_build(struct na_plugin_class *na_class);
 static int32_t sm_segment_check(int fd, const char *path, struct sm_segment_header *copy,
                                 struct stat *status);
-static bool sm_file_size_allowed(uint64_t size, uint32_t log_level);
 static uint64_t sm_page_round(uint64_t size);
 
 /* Makes the file and the memory of our endpoint. `name` NULL: a free number is its name. */
@@ -374,7 +373,7 @@ static int32_t sm_segment_check(int fd, const char *path, struct sm_segment_head
 }
 
 /* Growing a file beyond the limit would end the process with SIGXFSZ. */
-static bool sm_file_size_allowed(uint64_t size, uint32_t log_level)
+bool sm_file_size_allowed(uint64_t size, uint32_t log_level)
 {
     struct rlimit limit;
 

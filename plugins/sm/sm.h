@@ -77,6 +77,7 @@ void sm_segment_destroy(struct na_plugin_class *na_class);
 int32_t sm_segment_find(const char *name, struct sm_segment_header *copy, dev_t *device_p,
                         ino_t *inode_p);
 int32_t sm_reserve(int fd, uint64_t offset, uint64_t size, uint32_t log_level);
+bool sm_file_size_allowed(uint64_t size, uint32_t log_level);
 int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint64_t reserved,
                        uint32_t log_level, uint64_t *offset_p);
 void sm_region_give(struct sm_segment *segment, uint64_t offset, uint64_t size);
@@ -139,6 +140,9 @@ static inline bool sm_peer_mapped(struct na_plugin_addr *peer)
 /* pool.c */
 extern const struct na_plugin_mem_alloc sm_mem_alloc_extension;
 int32_t sm_pool_configure(struct na_plugin_class *na_class, const struct na_plugin_init *init);
+bool sm_pool_is_allowed(uint64_t size);
+bool sm_pool_is_lazy(void);
+void sm_pool_lose(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
 void sm_pool_close(struct na_plugin_class *na_class);
 
 /* registration.c: the table in which peers check registrations */
@@ -152,7 +156,7 @@ void sm_registration_forget(struct na_plugin_addr *peer);
 
 /* writers.c: puts under way, which the owner of the memory waits for */
 void sm_writers_offer(struct na_plugin_class *na_class);
-void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest);
+bool sm_writers_await(struct na_plugin_class *na_class, uint64_t digest);
 int32_t sm_writer_enter(struct na_plugin_addr *peer, uint64_t digest, _Atomic uint64_t **mark_p);
 void sm_writer_leave(_Atomic uint64_t *mark);
 void sm_writer_forget(struct na_plugin_addr *peer);

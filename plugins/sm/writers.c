@@ -76,8 +76,11 @@ void sm_writer_leave(_Atomic uint64_t *mark)
     sm_store_release(mark, 0);
 }
 
-/* Waits until no put writes to memory of which the registration was withdrawn before the call. */
-void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest)
+/*
+ * Waits until no put writes to memory of which the registration was withdrawn before the call.
+ * False when a process that was stopped in the middle of a put may still write to it.
+ */
+bool sm_writers_await(struct na_plugin_class *na_class, uint64_t digest)
 {
     struct sm_segment_header *header = na_class->segment.header;
     struct sm_writer *writers = sm_writers_of(header);
@@ -85,7 +88,7 @@ void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest)
     uint32_t used;
 
     if (na_class->forked)
-        return;
+        return true;
     atomic_thread_fence(memory_order_seq_cst);
     used = sm_load(&header->writers_used);
     for (uint32_t i = 0; i < used && i < SM_WRITERS; i++)
@@ -98,9 +101,10 @@ void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest)
                 SM_LOG_WARNING("a process has been writing to deregistered memory for 10 s and is "
                                "not waited for any longer: is it stopped? What it still writes is "
                                "lost or harms what uses the memory now");
-                return;
+                return false;
             }
         }
+    return true;
 }
 
 /* Frees our entry when the peer is destroyed. No put to its memory is under way. */

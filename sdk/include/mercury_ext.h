@@ -311,10 +311,10 @@ HG_PUBLIC unsigned int HG_Get_deadline(hg_handle_t handle) HG_WARN_UNUSED_RESULT
 #define HG_POLL_TIME_DEFAULT UINT32_MAX
 
 /**
- * Limit how long HG_Progress() and HG_Event_ready() poll before they let the thread sleep. A longer
- * time spares sleep, and so a wake-up of some 10 us, to RPCs that come that often; while none come,
- * the time shrinks to a microsecond by itself, so that an idle context costs nothing. The default
- * is 150 us for messages and 600 us while transfers are in flight, in HG_Event_ready() 50 us.
+ * Limit how long HG_Progress() polls before it sleeps. A longer time spares a wake-up of some 10 us
+ * to RPCs that come that often; while none come, the time shrinks to a microsecond by itself. The
+ * default is 150 us for messages and 600 us while transfers are in flight. HG_Event_ready() polls
+ * for as long, but for at most 50 us, because its thread has other descriptors to wait for.
  *
  * \param hg_class [IN]  class
  * \param max_us [IN]    microseconds, up to 1,000,000; 0: sleep at once; or HG_POLL_TIME_DEFAULT

@@ -430,10 +430,10 @@ NA_PUBLIC na_return_t NA_Mem_handle_grant(na_class_t *na_class, na_mem_handle_t 
                                           na_addr_t *addr);
 
 /**
- * Allocate memory for transfers. Over a transport that has faster memory than others, transfers of
- * peers with this memory are faster: over na+sm they are one copy between processes, without the
- * system. Otherwise, and when there is no such memory left, this is ordinary memory. The memory is
- * registered and used like any other. A process that fork() creates may share it with its parent.
+ * Allocate memory for transfers. Over some transports peers reach it faster than other memory: over
+ * na+sm they copy once, without the system. Elsewhere, and when there is none left, it is ordinary
+ * memory. It is registered and used like any other. A process that fork() creates may share it with
+ * its parent.
  *
  * \param na_class [IN]  the class
  * \param size [IN]      in bytes, not 0

@@ -82,7 +82,7 @@ static void every_protocol_asks_for_what_the_plugin_needs(void **state)
         struct fi_info *hints = create(ofi_protocols[i].name, &plain, &protocol);
 
         assert_int_equal(hints->ep_attr->type, FI_EP_RDM);
-        assert_int_equal(hints->caps, FI_MSG | FI_RMA);
+        assert_int_equal(hints->caps, FI_MSG | FI_RMA | (protocol.keeps_tagged ? FI_TAGGED : 0));
         assert_int_equal(hints->mode, FI_CONTEXT | FI_CONTEXT2);
         assert_int_equal(hints->tx_attr->msg_order, FI_ORDER_SAS);
         assert_int_equal(hints->rx_attr->msg_order, FI_ORDER_SAS);

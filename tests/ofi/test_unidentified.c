@@ -11,6 +11,7 @@
 #include "kit/plugin_host.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -36,6 +37,9 @@
 #define SILENT   100
 #define SPARE    30
 #define HIGHEST  4096 /* the highest descriptor number of the test */
+#define STALLED  100  /* more than the receives that are posted at first */
+#define UNTAGGED 0
+#define TAGGED   1
 
 /* A connection request as libfabric's tcp provider sends it. */
 struct request {
@@ -52,7 +56,7 @@ struct request_end {
     uint32_t id;
 };
 
-/* The first 8 bytes of a message of 200 bytes. */
+/* The first 8 bytes of a message. */
 struct beginning {
     uint8_t header[8];
     uint64_t size;
@@ -165,11 +169,13 @@ static int stranger_connect(const struct side *target)
     return fd;
 }
 
-/* Opens a connection, sends a connection request, and begins a message. */
-static int stranger_begin(const struct side *target, unsigned int number)
+/* Opens a connection, sends a connection request, and begins a message of that kind. */
+static int stranger_begin(const struct side *target, unsigned int number, uint8_t operation,
+                          uint64_t size)
 {
     const struct request_end end = {.port = htons((uint16_t) (1024 + number)), .id = number};
-    const struct beginning message = {.header = {3, 0, 0, 0, 0, 0, 16, 0}, .size = 16 + 200};
+    const struct beginning message = {.header = {3, operation, 0, 0, 0, 0, 16, 0},
+                                      .size = htobe64(size)};
     const struct request request = {.version = 3, .size = htons(sizeof(end)), .is_same_order = 1};
     uint8_t bytes[sizeof(request) + sizeof(end) + sizeof(message)];
     int fd = stranger_connect(target);
@@ -192,14 +198,15 @@ static void stranger_leave(int fd)
 
 /* Opens connections, waits for the answer to each and polls some times for the message, then closes
  * them. */
-static void strangers_come_and_go(struct side *target, unsigned int number)
+static void strangers_come_and_go(struct side *target, unsigned int number, uint8_t operation,
+                                  uint64_t size)
 {
     uint64_t end = kit_host->clock_ns() + WAIT_NS;
     int fds[AT_ONCE];
     char answer[64];
 
     for (int i = 0; i < AT_ONCE; i++)
-        fds[i] = stranger_begin(target, number + (unsigned int) i);
+        fds[i] = stranger_begin(target, number + (unsigned int) i, operation, size);
     for (int i = 0; i < AT_ONCE; i++)
         while (kit_host->clock_ns() < end &&
                recv(fds[i], answer, sizeof(answer), MSG_DONTWAIT) < 0 && errno == EAGAIN)
@@ -280,10 +287,78 @@ static void unfinished_messages_cost_nothing(void **state)
     assert_true(message_arrives(&origin, addr, &target));
     before = descriptors();
     for (unsigned int i = 0; i < MANY; i += AT_ONCE) {
-        strangers_come_and_go(&target, i);
+        strangers_come_and_go(&target, i, UNTAGGED, 16 + 200);
         assert_true(message_arrives(&origin, addr, &target));
     }
     assert_true(descriptors() <= before + AT_ONCE);
+    pair_close(&origin, &target, addr);
+}
+
+/* The provider keeps a tagged message that no receive matches, and its connection, for ever. */
+static void tagged_messages_hold_no_descriptors(void **state)
+{
+    static const uint64_t sizes[] = {16, 16 + 8, 16 + 200, 1 << 20, UINT64_C(1) << 40};
+    uint64_t end = kit_host->clock_ns() + WAIT_NS;
+    struct side origin, target;
+    struct na_plugin_addr *addr;
+    int before;
+
+    (void) state;
+    addr = pair_open(&origin, &target);
+    assert_true(message_arrives(&origin, addr, &target));
+    before = descriptors();
+    for (unsigned int i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        strangers_come_and_go(&target, i * AT_ONCE, TAGGED, sizes[i]);
+    while (descriptors() > before && kit_host->clock_ns() < end)
+        side_poll(&target);
+    assert_int_equal(descriptors(), before);
+    assert_true(message_arrives(&origin, addr, &target));
+    pair_close(&origin, &target, addr);
+}
+
+/* Each connection in the middle of a message has one of the posted receives. */
+static void stalled_messages_leave_receives_for_others(void **state)
+{
+    struct side origin, target;
+    struct na_plugin_addr *addr;
+    int fds[STALLED];
+
+    (void) state;
+    addr = pair_open(&origin, &target);
+    for (unsigned int i = 0; i < STALLED; i++) {
+        fds[i] = stranger_begin(&target, i, UNTAGGED, 16 + 200);
+        side_poll(&target);
+    }
+    assert_true(message_arrives(&origin, addr, &target));
+    for (unsigned int i = 0; i < STALLED; i++)
+        stranger_leave(fds[i]);
+    assert_true(message_arrives(&origin, addr, &target));
+    pair_close(&origin, &target, addr);
+}
+
+/* A process that has introduced itself may be silent for as long as it likes. */
+static void silent_peers_stay(void **state)
+{
+    struct side origin, target;
+    struct na_plugin_addr *addr;
+    struct sockaddr_in address;
+    uint64_t end;
+    char byte;
+    int fd;
+
+    (void) state;
+    addr = pair_open(&origin, &target);
+    target_address(&target, &address);
+    assert_true(message_arrives(&origin, addr, &target));
+    assert_int_equal(connections_to(&address), 1);
+    target.na_class->unidentified_ms = 100;
+    fd = stranger_connect(&target);
+    end = kit_host->clock_ns() + WAIT_NS;
+    while (recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) < 0 && kit_host->clock_ns() < end)
+        side_poll(&target);
+    assert_true(kit_host->clock_ns() < end); /* the unidentified one was closed */
+    assert_int_equal(connections_to(&address), 1);
+    (void) close(fd);
     pair_close(&origin, &target, addr);
 }
 
@@ -395,6 +470,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_connections_of_another_class_stay),
         cmocka_unit_test(unfinished_messages_cost_nothing),
+        cmocka_unit_test(tagged_messages_hold_no_descriptors),
+        cmocka_unit_test(stalled_messages_leave_receives_for_others),
+        cmocka_unit_test(silent_peers_stay),
         cmocka_unit_test(early_ends_leave_no_descriptors),
         cmocka_unit_test(silent_connections_are_closed),
         cmocka_unit_test(silent_connections_leave_room_for_others),

@@ -319,8 +319,11 @@ static void freed_memory_is_returned_to_the_system(void **state)
     end_open(&end, "na+sm", NULL);
     before = segment_bytes(&end);
     for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < 40; i++)
-            assert_non_null(blocks[i] = NA_Mem_alloc(end.na_class, 4u << 20));
+        for (int i = 0; i < 40; i++) {
+            blocks[i] = NA_Mem_alloc(end.na_class, 4u << 20);
+            assert_non_null(blocks[i]);
+            memset(blocks[i], 1, 4u << 20); /* pages are taken when they are touched */
+        }
         most = segment_bytes(&end);
         assert_true(most >= before + (160u << 20) && most < before + (170u << 20));
         for (int i = 0; i < 40; i++)
@@ -406,7 +409,10 @@ static int allocate_within_limits(void *arg)
     uint8_t *memory;
 
     (void) signal(SIGXFSZ, SIG_DFL);
-    TEST_REQUIRE(setrlimit(*resource, &limit) == 0);
+    if (*resource == RLIMIT_AS)
+        TEST_REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+    else
+        TEST_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     end.na_class = NA_Initialize("na+sm", true);
     TEST_REQUIRE(end.na_class != NULL);
     memory = NA_Mem_alloc(end.na_class, 1u << 20);

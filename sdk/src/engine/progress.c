@@ -27,6 +27,9 @@
 /* Maximum number of NA callbacks per NA_Trigger(). */
 #define HG_NA_TRIGGER_MAX 64
 
+/* For hg_context_tune(): nothing came until the timeout. */
+#define HG_SLEPT_IN_VAIN UINT64_MAX
+
 /* Longest polling time that can be set, in microseconds. */
 #define HG_POLL_US_LIMIT 1000000u
 
@@ -168,14 +171,13 @@ static bool hg_context_poll_before_sleep(hg_context_t *context)
     const enum hg_poll kind = hg_context_poll_kind(context);
     const uint64_t now = hg_clock_ns();
     const uint64_t since = atomic_load_explicit(&context->ready_ns, memory_order_relaxed);
-    uint32_t poll_ns, max_ns;
+    uint32_t poll_ns;
 
     if (since != 0)
         hg_context_tune(context, kind, now - since);
     poll_ns = hg_context_poll_ns(context, kind);
-    max_ns = hg_class_poll_max(context->hg_class, HG_POLL_NS_ALONE);
-    if (poll_ns > max_ns)
-        poll_ns = max_ns;
+    if (poll_ns > HG_POLL_NS_ALONE)
+        poll_ns = HG_POLL_NS_ALONE;
     if (!mpsc_queue_is_empty(&context->queue) ||
         hg_context_poll_for(context, now, poll_ns) != HG_TIMEOUT) {
         atomic_store_explicit(&context->ready_ns, 0, memory_order_relaxed);
@@ -325,7 +327,8 @@ static hg_return_t hg_context_wait_sleeping(hg_context_t *context, unsigned int 
     uint64_t now = start;
 
     for (;;) {
-        uint64_t poll_ns = hg_context_poll_ns(context, hg_context_poll_kind(context));
+        const enum hg_poll kind = hg_context_poll_kind(context);
+        uint64_t poll_ns = hg_context_poll_ns(context, kind);
         hg_return_t ret;
 
         if (poll_ns > end - now)
@@ -334,8 +337,10 @@ static hg_return_t hg_context_wait_sleeping(hg_context_t *context, unsigned int 
         if (ret != HG_TIMEOUT)
             return ret;
         now = hg_clock_ns();
-        if (now >= end)
+        if (now >= end) {
+            hg_context_tune(context, kind, HG_SLEPT_IN_VAIN);
             return HG_TIMEOUT;
+        }
         hg_context_sleep(context, now, end);
         ret = hg_context_poll(context);
         if (ret != HG_SUCCESS)
@@ -418,19 +423,20 @@ static void hg_context_sleep(hg_context_t *context, uint64_t start, uint64_t end
     struct epoll_event events[HG_PATH_MAX + 2];
     const uint64_t ms = (end - start + HG_NS_PER_MS - 1) / HG_NS_PER_MS;
     const enum hg_poll kind = hg_context_poll_kind(context);
+    int count = 0;
     bool has_slept = false;
 
     atomic_fetch_add(&context->waiters, HG_WAITER_PROGRESS);
     if (mpsc_queue_is_empty(&context->queue) && hg_context_can_sleep(context)) {
         hg_context_timerfd_set(context);
-        (void) epoll_wait(context->epoll_fd, events, HG_PATH_MAX + 2,
-                          (int) hg_context_wait_ms(context, start, ms < INT_MAX ? ms : INT_MAX));
+        count = epoll_wait(context->epoll_fd, events, HG_PATH_MAX + 2,
+                           (int) hg_context_wait_ms(context, start, ms < INT_MAX ? ms : INT_MAX));
         has_slept = true;
     }
     atomic_fetch_sub(&context->waiters, HG_WAITER_PROGRESS);
     hg_context_drain_event(context);
     if (has_slept)
-        hg_context_tune(context, kind, hg_clock_ns() - start);
+        hg_context_tune(context, kind, count != 0 ? hg_clock_ns() - start : HG_SLEPT_IN_VAIN);
 }
 
 /* Return `ms`, or less if a timer is due earlier. */
