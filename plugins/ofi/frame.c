@@ -212,9 +212,9 @@ static uint64_t ofi_receive_stride(const struct na_plugin_class *na_class)
 }
 
 /*
- * The tcp provider does not read a connection any further, nor notice its end, while it has a tagged
- * message that no posted receive matches. So a receive of no bytes matches each of them: libfabric
- * drops an empty message, and ends the connection of a longer one.
+ * The tcp provider does not read a connection any further, nor notice its end, while it has a
+ * tagged message that no posted receive matches. So a receive of no bytes matches each of them:
+ * libfabric drops an empty message, and ends the connection of a longer one.
  */
 static void ofi_tagged_post(struct na_plugin_class *na_class)
 {

@@ -282,6 +282,78 @@ static void deregistration_meets_a_transfer_in_the_middle(void **state)
     check_clean();
 }
 
+/* Deregisters, frees and allocates again while a put is stopped: what the put writes later must
+ * not be in the new memory. */
+static void *reuse_meanwhile(void *arg)
+{
+    struct withdrawal *withdrawal = arg;
+    struct couple *couple = withdrawal->couple;
+
+    while (!atomic_load(&barrier_reached))
+        (void) usleep(1000);
+    mem_close(&couple->owner, couple->exposed_mem); /* waits for 10 s */
+    NA_Mem_free(couple->owner.na_class, couple->exposed);
+    couple->exposed = NA_Mem_alloc(couple->owner.na_class, BYTES);
+    assert_non_null(couple->exposed);
+    atomic_store(&barrier_open, true);
+    return NULL;
+}
+
+static void memory_of_a_stopped_put_is_not_used_again(void **state)
+{
+    const struct sigaction action = {.sa_sigaction = barrier_handler, .sa_flags = SA_SIGINFO};
+    struct couple couple;
+    struct withdrawal withdrawal = {.couple = &couple};
+    struct sigaction before;
+    pthread_t thread;
+
+    (void) state;
+    couple_open(&couple, "na+sm");
+    memset(couple.local, 7, BYTES);
+    barrier_page = couple.local + 64 * PAGE;
+    atomic_store(&barrier_reached, false);
+    atomic_store(&barrier_open, false);
+    assert_int_equal(mprotect(barrier_page, PAGE, PROT_NONE), 0);
+    assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
+    assert_int_equal(pthread_create(&thread, NULL, reuse_meanwhile, &withdrawal), 0);
+    assert_int_equal(couple_transfer(&couple, true, BYTES), NA_PERMISSION);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
+    for (size_t i = 0; i < BYTES; i++)
+        if (couple.exposed[i] != 0)
+            fail_msg("byte %zu is the stopped put's", i);
+    couple.exposed_mem = mem_open(&couple.owner, couple.exposed, BYTES, NA_MEM_READWRITE);
+    couple_close(&couple);
+    check_clean();
+}
+
+/* Free blocks of other sizes use up the region, until none is used. */
+static void blocks_of_other_sizes_make_room(void **state)
+{
+    static const size_t sizes[] = {1u << 20, 1280u << 10, 1536u << 10, 1792u << 10, 2560u << 10};
+    struct end end;
+    uint8_t *lowest = NULL;
+
+    (void) state;
+    end_open(&end, "na+sm://?pool=8M", NULL); /* a region of 32 MiB */
+    for (size_t i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+        const size_t size = sizes[i % (sizeof(sizes) / sizeof(sizes[0]))];
+        uint8_t *blocks[8] = {NULL};
+
+        for (size_t j = 0; j < (8u << 20) / size; j++) {
+            blocks[j] = NA_Mem_alloc(end.na_class, size);
+            assert_non_null(blocks[j]);
+            lowest = lowest == NULL ? blocks[j] : lowest;
+            if (blocks[j] < lowest || blocks[j] + size > lowest + (32u << 20))
+                fail_msg("block %zu of %zu bytes is ordinary memory", j, size);
+        }
+        for (size_t j = 0; j < 8; j++)
+            NA_Mem_free(end.na_class, blocks[j]);
+    }
+    end_close(&end);
+    check_clean();
+}
+
 static void memory_is_zero_filled_when_it_is_used_again(void **state)
 {
     static const size_t sizes[] = {PAGE, PAGE + 1, 5 * PAGE, 9 * PAGE - 1, 1u << 20, 100u << 20};
@@ -640,6 +712,8 @@ int main(void)
         cmocka_unit_test(a_handle_may_mix_allocated_and_other_memory),
         cmocka_unit_test(deregistered_memory_is_refused),
         cmocka_unit_test(deregistration_meets_a_transfer_in_the_middle),
+        cmocka_unit_test(memory_of_a_stopped_put_is_not_used_again),
+        cmocka_unit_test(blocks_of_other_sizes_make_room),
         cmocka_unit_test(memory_is_zero_filled_when_it_is_used_again),
         cmocka_unit_test(freed_memory_is_returned_to_the_system),
         cmocka_unit_test(a_budget_limits_what_is_shared),
