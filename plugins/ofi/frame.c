@@ -80,9 +80,12 @@ void ofi_frame_release(struct kit_endpoint *endpoint, void *cookie)
     ofi_receives_add((struct na_plugin_class *) endpoint, cookie);
 }
 
-void ofi_tagged_received(struct na_plugin_class *na_class)
+/* `error` is 0, or libfabric's: the message did not fit, or the endpoint was closed. */
+void ofi_tagged_received(struct na_plugin_class *na_class, int error)
 {
     na_class->tagged.is_posted = false;
+    if (error == FI_ECANCELED || na_class->endpoint == NULL)
+        return;
     kit_msg_dropped(&na_class->base);
     ofi_tagged_post(na_class);
 }

@@ -196,10 +196,10 @@ struct ofi_rma {
     struct ofi_rma *next;  /* in rmas_waiting */
 };
 
-/* A buffer that receives frames. */
 /* Posted receive buffers; frames beyond them wait in the provider. */
 #define OFI_RECEIVES 64u
 
+/* A buffer that receives frames. */
 struct ofi_receive {
     struct ofi_request request;
     void *data;
@@ -417,7 +417,7 @@ void ofi_frame_received(struct na_plugin_class *na_class, struct ofi_receive *re
                         uint64_t size);
 int32_t ofi_receives_create(struct na_plugin_class *na_class);
 void ofi_receives_post(struct na_plugin_class *na_class);
-void ofi_tagged_received(struct na_plugin_class *na_class);
+void ofi_tagged_received(struct na_plugin_class *na_class, int error);
 void ofi_receives_grow(struct na_plugin_class *na_class, uint32_t connections);
 void ofi_receives_free(struct na_plugin_class *na_class);
 void ofi_receives_reset(struct na_plugin_class *na_class);

@@ -68,7 +68,7 @@ static bool ofi_complete(struct na_plugin_class *na_class, struct ofi_request *r
         ofi_address_fenced(na_class, request);
         return false;
     case OFI_REQUEST_TAGGED:
-        ofi_tagged_received(na_class);
+        ofi_tagged_received(na_class, 0);
         return false;
     }
     return true;
@@ -108,7 +108,7 @@ static int32_t ofi_complete_error(struct na_plugin_class *na_class)
         ofi_address_fenced(na_class, request);
         break;
     case OFI_REQUEST_TAGGED:
-        ofi_tagged_received(na_class);
+        ofi_tagged_received(na_class, entry.err);
         break;
     }
     return NA_PLUGIN_SUCCESS;
