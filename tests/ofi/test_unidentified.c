@@ -196,23 +196,30 @@ static void stranger_leave(int fd)
     (void) close(fd);
 }
 
-/* Opens connections, waits for the answer to each and polls some times for the message, then closes
- * them. */
-static void strangers_come_and_go(struct side *target, unsigned int number, uint8_t operation,
-                                  uint64_t size)
+/* Waits until each connection has its answer, and polls some times for the message. */
+static void strangers_await(struct side *target, const int *fds, int count)
 {
     uint64_t end = kit_host->clock_ns() + WAIT_NS;
-    int fds[AT_ONCE];
     char answer[64];
 
-    for (int i = 0; i < AT_ONCE; i++)
-        fds[i] = stranger_begin(target, number + (unsigned int) i, operation, size);
-    for (int i = 0; i < AT_ONCE; i++)
+    for (int i = 0; i < count; i++)
         while (kit_host->clock_ns() < end &&
                recv(fds[i], answer, sizeof(answer), MSG_DONTWAIT) < 0 && errno == EAGAIN)
             side_poll(target);
     for (int i = 0; i < POLLS; i++)
         side_poll(target);
+}
+
+/* Opens connections, waits for the answer to each and polls some times for the message, then closes
+ * them. */
+static void strangers_come_and_go(struct side *target, unsigned int number, uint8_t operation,
+                                  uint64_t size)
+{
+    int fds[AT_ONCE];
+
+    for (int i = 0; i < AT_ONCE; i++)
+        fds[i] = stranger_begin(target, number + (unsigned int) i, operation, size);
+    strangers_await(target, fds, AT_ONCE);
     for (int i = 0; i < AT_ONCE; i++)
         stranger_leave(fds[i]);
 }
@@ -329,6 +336,7 @@ static void stalled_messages_leave_receives_for_others(void **state)
         fds[i] = stranger_begin(&target, i, UNTAGGED, 16 + 200);
         side_poll(&target);
     }
+    strangers_await(&target, fds, STALLED);
     assert_true(message_arrives(&origin, addr, &target));
     for (unsigned int i = 0; i < STALLED; i++)
         stranger_leave(fds[i]);
