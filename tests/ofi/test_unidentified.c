@@ -11,7 +11,6 @@
 #include "kit/plugin_host.h"
 
 #include <arpa/inet.h>
-#include <endian.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -174,8 +173,7 @@ static int stranger_begin(const struct side *target, unsigned int number, uint8_
                           uint64_t size)
 {
     const struct request_end end = {.port = htons((uint16_t) (1024 + number)), .id = number};
-    const struct beginning message = {.header = {3, operation, 0, 0, 0, 0, 16, 0},
-                                      .size = htobe64(size)};
+    const struct beginning message = {.header = {3, operation, 0, 0, 0, 0, 16, 0}, .size = size};
     const struct request request = {.version = 3, .size = htons(sizeof(end)), .is_same_order = 1};
     uint8_t bytes[sizeof(request) + sizeof(end) + sizeof(message)];
     int fd = stranger_connect(target);
