@@ -39,6 +39,19 @@ void sm_log_caught(char *text, size_t size)
     (void) fclose(sm_log);
 }
 
+uint64_t sm_counter(const struct end *end, const char *name)
+{
+    struct na_counter counters[32];
+    size_t count = 32;
+
+    assert_int_equal(NA_Class_get_counters(end->na_class, counters, &count), NA_SUCCESS);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(counters[i].name, name) == 0)
+            return counters[i].value;
+    fail_msg("no counter %s", name);
+    return 0;
+}
+
 int sm_memory_of(const char *name)
 {
     struct sm_segment_header header;

@@ -11,6 +11,9 @@
 /* Returns a descriptor of the memory of a living endpoint; `name` may be its address. */
 int sm_memory_of(const char *name);
 
+/* Returns a counter of the endpoint; fails the test if there is none of that name. */
+uint64_t sm_counter(const struct end *end, const char *name);
+
 /* For a function that replaces one of the C library, also for the libraries and plugins. */
 #define SM_TEST_EXPORT __attribute__((visibility("default")))
 

@@ -31,19 +31,6 @@
 #define BYTES (3u << 20)
 #define PAGE  4096u
 
-static uint64_t counter(const struct end *end, const char *name)
-{
-    struct na_counter counters[32];
-    size_t count = 32;
-
-    assert_int_equal(NA_Class_get_counters(end->na_class, counters, &count), NA_SUCCESS);
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(counters[i].name, name) == 0)
-            return counters[i].value;
-    fail_msg("no counter %s", name);
-    return 0;
-}
-
 /* Two endpoints of this process: `owner` exposes allocated memory, `user` accesses it. */
 struct couple {
     struct end owner, user;
@@ -139,8 +126,8 @@ static void transfers_are_one_copy_without_the_system(void **state)
     assert_int_equal(couple_transfer(&couple, true, BYTES - 1), NA_SUCCESS);
     assert_memory_equal(couple.local, couple.exposed, BYTES - 1);
     assert_int_equal(couple.exposed[BYTES - 1], rma_exposed(BYTES - 1));
-    assert_int_equal(counter(&couple.user, "na_sm_transfers_shared"), 2);
-    assert_int_equal(counter(&couple.user, "na_sm_transfers_copied"), 0);
+    assert_int_equal(sm_counter(&couple.user, "na_sm_transfers_shared"), 2);
+    assert_int_equal(sm_counter(&couple.user, "na_sm_transfers_copied"), 0);
     couple_close(&couple);
     check_clean();
 }
@@ -170,10 +157,10 @@ static void a_handle_may_mix_allocated_and_other_memory(void **state)
     assert_int_equal(couple_transfer(&couple, false, 3 * PAGE), NA_SUCCESS);
     for (size_t i = 0; i < 3 * PAGE; i++)
         assert_int_equal(couple.local[i], i < PAGE ? 3 : i < 2 * PAGE ? 1 : 2);
-    assert_int_equal(counter(&couple.user, "na_sm_transfers_shared"), 0);
+    assert_int_equal(sm_counter(&couple.user, "na_sm_transfers_shared"), 0);
     memset(couple.local, 7, 2 * PAGE);
     assert_int_equal(couple_transfer(&couple, true, 2 * PAGE), NA_SUCCESS);
-    assert_int_equal(counter(&couple.user, "na_sm_transfers_shared"), 1);
+    assert_int_equal(sm_counter(&couple.user, "na_sm_transfers_shared"), 1);
     assert_int_equal(couple.exposed[0], 7);
     assert_int_equal(couple.exposed[3 * PAGE - 1], 7);
     assert_int_equal(couple.exposed[PAGE], 0);
@@ -421,7 +408,7 @@ static void a_budget_limits_what_is_shared(void **state)
     NA_Mem_free(couple.owner.na_class, large);
     NA_Mem_free(couple.owner.na_class, small);
     assert_int_equal(couple_transfer(&couple, false, BYTES), NA_SUCCESS);
-    assert_int_equal(counter(&couple.user, "na_sm_transfers_shared"), 1);
+    assert_int_equal(sm_counter(&couple.user, "na_sm_transfers_shared"), 1);
     NA_Mem_handle_free(couple.user.na_class, couple.remote_mem);
     mem_close(&couple.owner, couple.exposed_mem);
     NA_Mem_free(couple.owner.na_class, couple.exposed);
@@ -430,7 +417,7 @@ static void a_budget_limits_what_is_shared(void **state)
     couple.exposed_mem = mem_open(&couple.owner, couple.exposed, BYTES, NA_MEM_READWRITE);
     couple.remote_mem = couple_pass(&couple, couple.exposed_mem);
     assert_int_equal(couple_transfer(&couple, true, BYTES), NA_SUCCESS);
-    assert_int_equal(counter(&couple.user, "na_sm_transfers_shared"), 2);
+    assert_int_equal(sm_counter(&couple.user, "na_sm_transfers_shared"), 2);
     couple_close(&couple);
     check_clean();
 }
@@ -448,7 +435,7 @@ static void without_a_pool_memory_is_ordinary(void **state)
         assert_true(segment_bytes(&couple.owner) < 1u << 20);
         assert_int_equal(couple_transfer(&couple, false, BYTES), NA_SUCCESS);
         assert_int_equal(couple_transfer(&couple, true, BYTES), NA_SUCCESS);
-        assert_int_equal(counter(&couple.user, "na_sm_transfers_shared"), 0);
+        assert_int_equal(sm_counter(&couple.user, "na_sm_transfers_shared"), 0);
         couple_close(&couple);
     }
     check_clean();
@@ -561,7 +548,7 @@ static void impossible_pools_are_not_mapped(void **state)
         header->pool_size += lies[i].size;
         memset(couple.exposed, 3, BYTES);
         assert_int_equal(couple_transfer(&couple, false, BYTES), NA_SUCCESS);
-        if (counter(&couple.user, "na_sm_transfers_shared") == 0)
+        if (sm_counter(&couple.user, "na_sm_transfers_shared") == 0)
             for (size_t j = 0; j < BYTES; j++)
                 assert_int_equal(couple.local[j], 3);
         header->pool_offset -= lies[i].offset;
@@ -589,8 +576,8 @@ static int transfer_without_attach(void *arg)
     memset(rma.local, 9, BYTES);
     TEST_REQUIRE(rma_transfer(&rma, true, 0, 0, BYTES) == NA_SUCCESS);
     TEST_REQUIRE(rma_remote_sum(&rma) == 9ull * BYTES);
-    TEST_REQUIRE(counter(&rma.end, "na_sm_transfers_shared") == 2);
-    TEST_REQUIRE(counter(&rma.end, "na_sm_transfers_copied") == 0);
+    TEST_REQUIRE(sm_counter(&rma.end, "na_sm_transfers_shared") == 2);
+    TEST_REQUIRE(sm_counter(&rma.end, "na_sm_transfers_copied") == 0);
     rma_close(&rma, true);
     return 0;
 }

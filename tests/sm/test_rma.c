@@ -163,19 +163,6 @@ static void the_way_of_transfers_is_said_once(void **state)
     check_clean();
 }
 
-static uint64_t counter(const struct end *end, const char *name)
-{
-    struct na_counter counters[32];
-    size_t count = 32;
-
-    assert_int_equal(NA_Class_get_counters(end->na_class, counters, &count), NA_SUCCESS);
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(counters[i].name, name) == 0)
-            return counters[i].value;
-    fail_msg("no counter %s", name);
-    return 0;
-}
-
 /* The init string overrides the environment. */
 static void the_init_string_says_how_memory_is_copied(void **state)
 {
@@ -194,7 +181,7 @@ static void the_init_string_says_how_memory_is_copied(void **state)
         assert_int_equal(NA_Addr_has_capability(rma.end.na_class, rma.peer, "native_rma"),
                          copy == 0);
         if (copy == 1)
-            assert_int_equal(counter(&rma.end, "na_sm_transfers_copied"), 3);
+            assert_int_equal(sm_counter(&rma.end, "na_sm_transfers_copied"), 3);
         rma_close(&rma, true);
     }
     assert_int_equal(unsetenv("AMALGAM_TEST_INIT"), 0);
