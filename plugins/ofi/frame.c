@@ -6,6 +6,10 @@
 #define OFI_RECEIVES_MAX 16384u
 
 static uint64_t ofi_receive_stride(const struct na_plugin_class *na_class);
+static void ofi_receives_begin(struct na_plugin_class *na_class, struct ofi_receive *receives,
+                               uint8_t *memory, uint32_t count);
+static void ofi_receives_take_back(struct na_plugin_class *na_class, struct ofi_receive *receives,
+                                   uint32_t count);
 static void ofi_tagged_post(struct na_plugin_class *na_class);
 
 /*
@@ -110,13 +114,7 @@ int32_t ofi_receives_create(struct na_plugin_class *na_class)
     }
     na_class->receive_count = count;
     na_class->receive_total = count;
-    for (uint32_t i = count; i > 0; i--) {
-        struct ofi_receive *receive = &na_class->receives[i - 1];
-
-        receive->request.kind = OFI_REQUEST_RECEIVE;
-        receive->data = (uint8_t *) na_class->receive_memory + (i - 1) * stride;
-        ofi_receives_add(na_class, receive);
-    }
+    ofi_receives_begin(na_class, na_class->receives, na_class->receive_memory, count);
     ofi_receives_post(na_class);
     return NA_PLUGIN_SUCCESS;
 }
@@ -146,11 +144,7 @@ void ofi_receives_grow(struct na_plugin_class *na_class, uint32_t connections)
         more->next = na_class->more;
         na_class->more = more;
         na_class->receive_total += OFI_RECEIVES;
-        for (uint32_t i = 0; i < OFI_RECEIVES; i++) {
-            more->receives[i].request.kind = OFI_REQUEST_RECEIVE;
-            more->receives[i].data = more->memory + i * stride;
-            ofi_receives_add(na_class, &more->receives[i]);
-        }
+        ofi_receives_begin(na_class, more->receives, more->memory, OFI_RECEIVES);
     }
 }
 
@@ -178,13 +172,9 @@ void ofi_receives_add(struct na_plugin_class *na_class, struct ofi_receive *rece
 void ofi_receives_reset(struct na_plugin_class *na_class)
 {
     na_class->tagged.is_posted = false;
-    for (uint32_t i = 0; i < na_class->receive_count; i++)
-        if (na_class->receives[i].is_posted)
-            ofi_receives_add(na_class, &na_class->receives[i]);
+    ofi_receives_take_back(na_class, na_class->receives, na_class->receive_count);
     for (struct ofi_more_receives *more = na_class->more; more != NULL; more = more->next)
-        for (uint32_t i = 0; i < OFI_RECEIVES; i++)
-            if (more->receives[i].is_posted)
-                ofi_receives_add(na_class, &more->receives[i]);
+        ofi_receives_take_back(na_class, more->receives, OFI_RECEIVES);
 }
 
 void ofi_receives_post(struct na_plugin_class *na_class)
@@ -212,6 +202,29 @@ void ofi_receives_post(struct na_plugin_class *na_class)
 static uint64_t ofi_receive_stride(const struct na_plugin_class *na_class)
 {
     return (na_class->ops.max_frame + OFI_CACHE_LINE - 1) & ~(OFI_CACHE_LINE - 1ull);
+}
+
+/* Makes buffers of that memory, the first of which is posted first. */
+static void ofi_receives_begin(struct na_plugin_class *na_class, struct ofi_receive *receives,
+                               uint8_t *memory, uint32_t count)
+{
+    const uint64_t stride = ofi_receive_stride(na_class);
+
+    for (uint32_t i = count; i > 0; i--) {
+        struct ofi_receive *receive = &receives[i - 1];
+
+        receive->request.kind = OFI_REQUEST_RECEIVE;
+        receive->data = memory + (i - 1) * stride;
+        ofi_receives_add(na_class, receive);
+    }
+}
+
+static void ofi_receives_take_back(struct na_plugin_class *na_class, struct ofi_receive *receives,
+                                   uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (receives[i].is_posted)
+            ofi_receives_add(na_class, &receives[i]);
 }
 
 /*

@@ -223,7 +223,7 @@ struct sm_pool {
     bool is_full_logged;
     struct sm_block *blocks; /* ordered by offset */
     uint32_t block_count;
-    uint32_t block_room;
+    uint32_t block_capacity;
     struct sm_block_list ready; /* free blocks that may have memory */
     struct sm_block_list empty; /* free blocks without */
 };

@@ -216,8 +216,7 @@ static bool sm_pool_open(struct na_plugin_class *na_class)
                     (unsigned long long) size);
         return false;
     }
-    (void) madvise(map, size, MADV_DONTDUMP); /* a core file would have all of its pages */
-    (void) madvise(map, size, MADV_HUGEPAGE); /* where shmem_enabled is advise */
+    sm_pool_advise(map, size);
     pool->size = size;
     header->pool_base = (uint64_t) (uintptr_t) map;
     header->pool_size = size;
@@ -248,6 +247,13 @@ bool sm_pool_is_lazy(void)
         is_resident = 1;
     (void) munmap(probe, page);
     return mode != '2' && (is_resident & 1) == 0;
+}
+
+/* For a pool that was mapped, here or by a peer. */
+void sm_pool_advise(void *map, uint64_t size)
+{
+    (void) madvise(map, size, MADV_DONTDUMP); /* a core file would have all of its pages */
+    (void) madvise(map, size, MADV_HUGEPAGE); /* where shmem_enabled is advise */
 }
 
 /* Four sizes for each power of two, so that at most a fifth of a block is unused. */
@@ -331,9 +337,9 @@ static uint32_t sm_pool_extend(struct na_plugin_class *na_class, uint32_t size_c
 
     if (size > pool->size - pool->next && !sm_pool_restart(na_class))
         return SM_BLOCK_NONE;
-    if (pool->block_count == pool->block_room) {
-        const uint32_t room = pool->block_room != 0 ? 2 * pool->block_room : 64;
-        struct sm_block *blocks = kit_host->mem_alloc((uint64_t) room * sizeof(*blocks), 0);
+    if (pool->block_count == pool->block_capacity) {
+        const uint32_t capacity = pool->block_capacity != 0 ? 2 * pool->block_capacity : 64;
+        struct sm_block *blocks = kit_host->mem_alloc((uint64_t) capacity * sizeof(*blocks), 0);
 
         if (blocks == NULL)
             return SM_BLOCK_NONE;
@@ -341,7 +347,7 @@ static uint32_t sm_pool_extend(struct na_plugin_class *na_class, uint32_t size_c
             memcpy(blocks, pool->blocks, pool->block_count * sizeof(*blocks));
         kit_host->mem_free(pool->blocks);
         pool->blocks = blocks;
-        pool->block_room = room;
+        pool->block_capacity = capacity;
     }
     pool->blocks[pool->block_count] = (struct sm_block){
         .offset = pool->next, .size_class = (uint8_t) size_class, .is_used = true};

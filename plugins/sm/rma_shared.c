@@ -125,8 +125,7 @@ static struct sm_pool_view *sm_shared_map(struct na_plugin_addr *peer)
     }
     if (ret == NA_PLUGIN_SUCCESS) {
         view->map = map;
-        (void) madvise(map, view->size, MADV_DONTDUMP);
-        (void) madvise(map, view->size, MADV_HUGEPAGE);
+        sm_pool_advise(map, view->size);
         SM_LOG_INFO("transfers with memory that %s allocated by its library: one copy", peer->name);
     } else {
         view->size = 0;

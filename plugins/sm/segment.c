@@ -323,11 +323,12 @@ static int32_t sm_segment_build(struct na_plugin_class *na_class)
 /* When memory runs out, touching bytes that are not reserved ends in SIGBUS. */
 int32_t sm_reserve(int fd, uint64_t offset, uint64_t size, uint32_t log_level)
 {
-    int ret = 0;
+    int ret;
 
+    if (size == 0)
+        return NA_PLUGIN_SUCCESS;
     do {
-        if (size != 0)
-            ret = fallocate(fd, 0, (off_t) offset, (off_t) size);
+        ret = fallocate(fd, 0, (off_t) offset, (off_t) size);
     } while (ret != 0 && errno == EINTR);
     if (ret == 0)
         return NA_PLUGIN_SUCCESS;

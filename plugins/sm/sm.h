@@ -142,6 +142,7 @@ extern const struct na_plugin_mem_alloc sm_mem_alloc_extension;
 int32_t sm_pool_configure(struct na_plugin_class *na_class, const struct na_plugin_init *init);
 bool sm_pool_is_allowed(uint64_t size);
 bool sm_pool_is_lazy(void);
+void sm_pool_advise(void *map, uint64_t size);
 void sm_pool_lose(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
 void sm_pool_close(struct na_plugin_class *na_class);
 

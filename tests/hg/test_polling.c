@@ -14,6 +14,16 @@ static uint32_t poll_ns(const struct side *side, enum hg_poll what)
     return atomic_load(&side->context->poll_ns[what]);
 }
 
+/* Opens a side whose progress can sleep, or skips the test. */
+static void sleeper_open(struct side *side)
+{
+    side_open(side, NULL);
+    if (HG_Event_get_wait_fd(side->context) < 0) {
+        side_close(side);
+        test_skip("this transport has no descriptor to sleep on");
+    }
+}
+
 /*
  * Idles until the poll time has become short. A round in which other processes had the processor
  * does not count, so that several rounds may be needed.
@@ -30,11 +40,7 @@ static void idling_teaches_nothing_about_transfers(void **state)
     struct side side = {0};
 
     (void) state;
-    side_open(&side, NULL);
-    if (HG_Event_get_wait_fd(side.context) < 0) {
-        side_close(&side);
-        test_skip("this transport has no descriptor to sleep on");
-    }
+    sleeper_open(&side);
     assert_int_equal(poll_ns(&side, HG_POLL_MESSAGE), HG_POLL_NS_MAX_MESSAGE);
     assert_true(idling_teaches(&side, HG_POLL_MESSAGE, HG_POLL_NS_MAX_MESSAGE));
     assert_int_equal(poll_ns(&side, HG_POLL_TRANSFER), HG_POLL_NS_MAX_TRANSFER);
@@ -63,11 +69,7 @@ static void short_waits_teach_to_poll_as_long_as_is_set(void **state)
     struct side side = {0};
 
     (void) state;
-    side_open(&side, NULL);
-    if (HG_Event_get_wait_fd(side.context) < 0) {
-        side_close(&side);
-        test_skip("this transport has no descriptor to sleep on");
-    }
+    sleeper_open(&side);
     for (size_t i = 0; i < sizeof(times_us) / sizeof(times_us[0]); i++) {
         assert_int_equal(HG_Class_set_poll_time(side.hg_class, times_us[i]), HG_SUCCESS);
         /* On a busy machine more time than a short one may pass between two calls. */

@@ -52,6 +52,37 @@ uint64_t sm_counter(const struct end *end, const char *name)
     return 0;
 }
 
+na_mem_handle_t *sm_mem_pass(const struct end *owner, const struct end *user, na_mem_handle_t *mem)
+{
+    uint8_t packed[512];
+    size_t size = NA_Mem_handle_get_serialize_size(owner->na_class, mem);
+    na_mem_handle_t *remote;
+
+    assert_true(size <= sizeof(packed));
+    assert_int_equal(NA_Mem_handle_serialize(owner->na_class, packed, sizeof(packed), mem),
+                     NA_SUCCESS);
+    assert_int_equal(NA_Mem_handle_deserialize(user->na_class, &remote, packed, size), NA_SUCCESS);
+    return remote;
+}
+
+na_return_t sm_transfer(struct end *user, struct end *owner, na_addr_t *owner_addr, bool put,
+                        na_mem_handle_t *local, na_mem_handle_t *remote, size_t size)
+{
+    na_op_id_t *op = NA_Op_create(user->na_class, NA_OP_SINGLE);
+    struct event event = {0};
+    uint64_t until = now_ms() + TEST_WAIT_MS;
+    na_return_t ret;
+
+    ret = (put ? NA_Put : NA_Get)(user->na_class, user->context, event_callback, &event, local, 0,
+                                  remote, 0, size, owner_addr, 0, op);
+    while (ret == NA_SUCCESS && event.done == 0 && now_ms() < until) {
+        end_progress(user, 0);
+        end_progress(owner, 0);
+    }
+    NA_Op_destroy(user->na_class, op);
+    return ret == NA_SUCCESS ? event.ret : ret;
+}
+
 int sm_memory_of(const char *name)
 {
     struct sm_segment_header header;

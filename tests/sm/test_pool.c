@@ -39,20 +39,6 @@ struct couple {
     na_mem_handle_t *exposed_mem, *remote_mem, *local_mem;
 };
 
-static na_mem_handle_t *couple_pass(struct couple *couple, na_mem_handle_t *mem)
-{
-    uint8_t packed[512];
-    size_t size = NA_Mem_handle_get_serialize_size(couple->owner.na_class, mem);
-    na_mem_handle_t *remote;
-
-    assert_true(size <= sizeof(packed));
-    assert_int_equal(NA_Mem_handle_serialize(couple->owner.na_class, packed, sizeof(packed), mem),
-                     NA_SUCCESS);
-    assert_int_equal(NA_Mem_handle_deserialize(couple->user.na_class, &remote, packed, size),
-                     NA_SUCCESS);
-    return remote;
-}
-
 static void couple_open(struct couple *couple, const char *init_string)
 {
     end_open(&couple->owner, init_string, NULL);
@@ -63,7 +49,7 @@ static void couple_open(struct couple *couple, const char *init_string)
     assert_non_null(couple->exposed);
     assert_true(couple->local != MAP_FAILED);
     couple->exposed_mem = mem_open(&couple->owner, couple->exposed, BYTES, NA_MEM_READWRITE);
-    couple->remote_mem = couple_pass(couple, couple->exposed_mem);
+    couple->remote_mem = sm_mem_pass(&couple->owner, &couple->user, couple->exposed_mem);
     couple->local_mem = mem_open(&couple->user, couple->local, BYTES, NA_MEM_READWRITE);
 }
 
@@ -79,23 +65,10 @@ static void couple_close(struct couple *couple)
     (void) munmap(couple->local, BYTES);
 }
 
-/* Progresses both endpoints, which a copied transfer needs. */
 static na_return_t couple_transfer(struct couple *couple, bool put, size_t size)
 {
-    na_op_id_t *op = NA_Op_create(couple->user.na_class, NA_OP_SINGLE);
-    struct event event = {0};
-    uint64_t until = now_ms() + TEST_WAIT_MS;
-    na_return_t ret;
-
-    ret = (put ? NA_Put : NA_Get)(couple->user.na_class, couple->user.context, event_callback,
-                                  &event, couple->local_mem, 0, couple->remote_mem, 0, size,
-                                  couple->peer, 0, op);
-    while (ret == NA_SUCCESS && event.done == 0 && now_ms() < until) {
-        end_progress(&couple->user, 0);
-        end_progress(&couple->owner, 0);
-    }
-    NA_Op_destroy(couple->user.na_class, op);
-    return ret == NA_SUCCESS ? event.ret : ret;
+    return sm_transfer(&couple->user, &couple->owner, couple->peer, put, couple->local_mem,
+                       couple->remote_mem, size);
 }
 
 /* Bytes of memory that an endpoint's segment takes. */
@@ -153,7 +126,7 @@ static void a_handle_may_mix_allocated_and_other_memory(void **state)
         NA_SUCCESS);
     assert_int_equal(NA_Mem_register(couple.owner.na_class, mem, NA_MEM_TYPE_HOST, 0), NA_SUCCESS);
     NA_Mem_handle_free(couple.user.na_class, couple.remote_mem);
-    couple.remote_mem = couple_pass(&couple, mem);
+    couple.remote_mem = sm_mem_pass(&couple.owner, &couple.user, mem);
     assert_int_equal(couple_transfer(&couple, false, 3 * PAGE), NA_SUCCESS);
     for (size_t i = 0; i < 3 * PAGE; i++)
         assert_int_equal(couple.local[i], i < PAGE ? 3 : i < 2 * PAGE ? 1 : 2);
@@ -205,6 +178,25 @@ static void barrier_handler(int signal_number, siginfo_t *info, void *context)
     (void) mprotect(barrier_page, PAGE, PROT_READ | PROT_WRITE);
 }
 
+/* A transfer that is stopped in the middle until the thread opens the barrier, and fails then. */
+static void stop_in_the_middle(struct couple *couple, bool put, void *(*meanwhile)(void *),
+                               void *arg)
+{
+    const struct sigaction action = {.sa_sigaction = barrier_handler, .sa_flags = SA_SIGINFO};
+    struct sigaction before;
+    pthread_t thread;
+
+    barrier_page = couple->local + 64 * PAGE;
+    atomic_store(&barrier_reached, false);
+    atomic_store(&barrier_open, false);
+    assert_int_equal(mprotect(barrier_page, PAGE, PROT_NONE), 0);
+    assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
+    assert_int_equal(pthread_create(&thread, NULL, meanwhile, arg), 0);
+    assert_int_equal(couple_transfer(couple, put, BYTES), NA_PERMISSION);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
+}
+
 struct withdrawal {
     struct couple *couple;
     bool was_withdrawn; /* while the transfer was stopped */
@@ -242,27 +234,15 @@ static void *withdraw_meanwhile(void *arg)
 /* Deregistration waits for a put, whose memory may be reused afterwards; a get is refused. */
 static void deregistration_meets_a_transfer_in_the_middle(void **state)
 {
-    const struct sigaction action = {.sa_sigaction = barrier_handler, .sa_flags = SA_SIGINFO};
-    struct sigaction before;
-
     (void) state;
     for (int put = 0; put < 2; put++) {
         struct couple couple;
         struct withdrawal withdrawal = {.couple = &couple};
-        pthread_t thread;
 
         couple_open(&couple, "na+sm");
         assert_int_equal(couple_transfer(&couple, put, BYTES), NA_SUCCESS);
-        barrier_page = couple.local + 64 * PAGE;
-        atomic_store(&barrier_reached, false);
-        atomic_store(&barrier_open, false);
         atomic_store(&is_withdrawn, false);
-        assert_int_equal(mprotect(barrier_page, PAGE, PROT_NONE), 0);
-        assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
-        assert_int_equal(pthread_create(&thread, NULL, withdraw_meanwhile, &withdrawal), 0);
-        assert_int_equal(couple_transfer(&couple, put, BYTES), NA_PERMISSION);
-        assert_int_equal(pthread_join(thread, NULL), 0);
-        assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
+        stop_in_the_middle(&couple, put, withdraw_meanwhile, &withdrawal);
         assert_int_equal(withdrawal.was_withdrawn, put == 0);
         couple_close(&couple);
     }
@@ -273,8 +253,7 @@ static void deregistration_meets_a_transfer_in_the_middle(void **state)
  * not be in the new memory. */
 static void *reuse_meanwhile(void *arg)
 {
-    struct withdrawal *withdrawal = arg;
-    struct couple *couple = withdrawal->couple;
+    struct couple *couple = arg;
 
     while (!atomic_load(&barrier_reached))
         (void) usleep(1000);
@@ -288,24 +267,12 @@ static void *reuse_meanwhile(void *arg)
 
 static void memory_of_a_stopped_put_is_not_used_again(void **state)
 {
-    const struct sigaction action = {.sa_sigaction = barrier_handler, .sa_flags = SA_SIGINFO};
     struct couple couple;
-    struct withdrawal withdrawal = {.couple = &couple};
-    struct sigaction before;
-    pthread_t thread;
 
     (void) state;
     couple_open(&couple, "na+sm");
     memset(couple.local, 7, BYTES);
-    barrier_page = couple.local + 64 * PAGE;
-    atomic_store(&barrier_reached, false);
-    atomic_store(&barrier_open, false);
-    assert_int_equal(mprotect(barrier_page, PAGE, PROT_NONE), 0);
-    assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
-    assert_int_equal(pthread_create(&thread, NULL, reuse_meanwhile, &withdrawal), 0);
-    assert_int_equal(couple_transfer(&couple, true, BYTES), NA_PERMISSION);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
+    stop_in_the_middle(&couple, true, reuse_meanwhile, &couple);
     for (size_t i = 0; i < BYTES; i++)
         if (couple.exposed[i] != 0)
             fail_msg("byte %zu is the stopped put's", i);
@@ -415,7 +382,7 @@ static void a_budget_limits_what_is_shared(void **state)
     couple.exposed = NA_Mem_alloc(couple.owner.na_class, 4u << 20); /* the kept blocks go */
     assert_true(segment_bytes(&couple.owner) < 5u << 20);
     couple.exposed_mem = mem_open(&couple.owner, couple.exposed, BYTES, NA_MEM_READWRITE);
-    couple.remote_mem = couple_pass(&couple, couple.exposed_mem);
+    couple.remote_mem = sm_mem_pass(&couple.owner, &couple.user, couple.exposed_mem);
     assert_int_equal(couple_transfer(&couple, true, BYTES), NA_SUCCESS);
     assert_int_equal(sm_counter(&couple.user, "na_sm_transfers_shared"), 2);
     couple_close(&couple);

@@ -65,19 +65,10 @@ static void couple_close(struct couple *couple)
     free(couple->local);
 }
 
-/* Serializes the owner's handle and deserializes it at the user. */
+/* Returns the owner's handle as the user has it. */
 static na_mem_handle_t *couple_pass(struct couple *couple, na_mem_handle_t *mem)
 {
-    uint8_t packed[512];
-    size_t size = NA_Mem_handle_get_serialize_size(couple->owner.na_class, mem);
-    na_mem_handle_t *remote;
-
-    assert_true(size <= sizeof(packed));
-    assert_int_equal(NA_Mem_handle_serialize(couple->owner.na_class, packed, sizeof(packed), mem),
-                     NA_SUCCESS);
-    assert_int_equal(NA_Mem_handle_deserialize(couple->user.na_class, &remote, packed, size),
-                     NA_SUCCESS);
-    return remote;
+    return sm_mem_pass(&couple->owner, &couple->user, mem);
 }
 
 static na_return_t couple_get(struct couple *couple, na_mem_handle_t *remote, size_t size)
@@ -85,24 +76,11 @@ static na_return_t couple_get(struct couple *couple, na_mem_handle_t *remote, si
     return couple_transfer(couple, false, remote, size);
 }
 
-/* Progresses both endpoints, which a copied transfer needs. */
 static na_return_t couple_transfer(struct couple *couple, bool put, na_mem_handle_t *remote,
                                    size_t size)
 {
-    na_op_id_t *op = NA_Op_create(couple->user.na_class, NA_OP_SINGLE);
-    struct event event = {0};
-    uint64_t until = now_ms() + TEST_WAIT_MS;
-    na_return_t ret;
-
-    ret =
-        (put ? NA_Put : NA_Get)(couple->user.na_class, couple->user.context, event_callback, &event,
-                                couple->local_mem, 0, remote, 0, size, couple->peer, 0, op);
-    while (ret == NA_SUCCESS && event.done == 0 && now_ms() < until) {
-        end_progress(&couple->user, 0);
-        end_progress(&couple->owner, 0);
-    }
-    NA_Op_destroy(couple->user.na_class, op);
-    return ret == NA_SUCCESS ? event.ret : ret;
+    return sm_transfer(&couple->user, &couple->owner, couple->peer, put, couple->local_mem, remote,
+                       size);
 }
 
 /* Called once by the next process_vm_readv(), after it has copied. */
